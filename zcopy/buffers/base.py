@@ -6,12 +6,17 @@ A difference between kinds is a method or a declared capability of the kind, nev
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from zcopy.model import Json
 
 if TYPE_CHECKING:
     from zcopy.host import Host
     from zcopy.native.region import Region
+
+PAGE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,6 @@ class Capabilities:
 
     exportable: bool  # has an fd that another process can map
     dmabuf: bool = False  # the fd is a dma-buf: CPU access is bracketed by DMA_BUF_IOCTL_SYNC
-    sealable: bool = False  # the fd can be sealed against shrinking, and the importer can check it
     sparse: bool = False  # untouched pages are holes that SEEK_DATA/SEEK_HOLE tell apart
     populates: bool = False  # pages come with the first touch, so populating in advance changes it
 
@@ -31,21 +35,50 @@ class Buffer(ABC):
     name: str
     summary: ClassVar[str]
     capabilities: ClassVar[Capabilities]
+    granule: int = PAGE  # bytes: sizes are rounded up to a multiple of it
 
-    @abstractmethod
     def unavailable(self, host: Host) -> str | None:
         """Why this box does not offer the kind, in one sentence with what would help; None when it does.
 
-        Found by trying a throw-away buffer of one page (or the kind's smallest), never from a version number.
+        Found by trying a throw-away buffer of the kind's smallest size, never from a version number.
         """
+        from zcopy.errors import ZcopyError
+
+        if lack := self.missing(host):
+            return lack
+        try:
+            with self.allocate(self.granule, "zcopy-try") as region:
+                self.proof(region)
+        except ZcopyError as error:
+            return f"{error.message} ({error.hint})" if error.hint else error.message
+        return None
+
+    def missing(self, host: Host) -> str | None:
+        """Why trying is pointless (no device node, no permission, no pool), with what would help; else None."""
+        return None
 
     def limit(self, host: Host) -> tuple[int, str] | None:
-        """The largest size in bytes the kind itself allows here and the name of that limit, or None."""
+        """The largest size in bytes that the kind itself allows here, and the name of that limit; None: no own one."""
         return None
+
+    def drivers(self) -> tuple[str, ...]:
+        """The kernel modules whose fingerprint belongs to the comparability of a run with this kind."""
+        return ()
 
     @abstractmethod
     def allocate(self, size: int, label: str) -> Region:
-        """A new zeroed region of `size` bytes (rounded up to the kind's page), mapped by us as its exporter.
+        """A new zeroed region of at least `size` bytes, mapped by us as its exporter.
 
         Raises RefusedError with the system's reason. `label` names it in /proc for whoever looks.
         """
+
+    @abstractmethod
+    def proof(self, region: Region) -> Mapping[str, Json]:
+        """What the kernel says the region is: link name, seals, exporter, size.
+
+        Raises MeasurementError where that contradicts the kind's name: no row is labelled by what was asked for.
+        """
+
+    def room(self, size: int) -> int:
+        """`size` rounded up to the granule."""
+        return -(-size // self.granule) * self.granule

@@ -26,6 +26,7 @@ class Context:
     """What a probe is handed: it reads neither argv, the environment nor the clock itself."""
 
     host: Host
+    ticks: Callable[[], int]  # monotonic ns
     progress: Callable[[str, int, int], None]  # what is going on, steps done, steps in all
     warn: Callable[[Warning_], None]
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +51,10 @@ class Probe(ABC):
 
     @abstractmethod
     def measure(self, context: Context) -> Iterator[Row]: ...
+
+    def drivers(self, host: Host) -> Sequence[str]:
+        """The kernel modules whose fingerprints decide whether two runs of this probe can be compared."""
+        return ()
 
     def partial(self) -> Sequence[Row]:
         """Rows of the cases that were under way when the run was stopped, with the samples they have."""

@@ -1,0 +1,12 @@
+/* Everything that Python calls, for the generated module. */
+#include "buffers.h"
+#include "cells.h"
+#include "decoder.h"
+#include "fdpass.h"
+#include "kernels.h"
+#include "mapping.h"
+#include "rows.h"
+#include "state.h"
+#include "stream.h"
+#include "sys.h"
+#include "wire.h"

@@ -1,0 +1,1 @@
+"""The kinds of memory, one file each; `registry` lists them."""

@@ -1,0 +1,25 @@
+"""Anonymous memory: what malloc gives. It has no descriptor, so nobody else can be handed it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zcopy.buffers.base import Buffer, Capabilities
+from zcopy.model import Json
+from zcopy.native.calls import NativeError, refused
+from zcopy.native.region import Region
+
+
+class Anon(Buffer):
+    name = "anon"
+    summary = "anonymous memory (no descriptor: cannot be handed over)"
+    capabilities = Capabilities(exportable=False, populates=True)
+
+    def allocate(self, size: int, label: str) -> Region:
+        try:
+            return Region(-1, self.room(size))
+        except NativeError as error:
+            raise refused(f"anon: {size} bytes", error) from error
+
+    def proof(self, region: Region) -> Mapping[str, Json]:
+        return {"link": None}

@@ -1,0 +1,53 @@
+"""dma-heaps: buffers straight from a kernel heap, one kind for each heap (Documentation/userspace-api/dma-buf-heaps)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from zcopy.buffers.base import Buffer, Capabilities
+from zcopy.buffers.identify import prove_dmabuf
+from zcopy.buffers.node import cannot_open, opened
+from zcopy.model import Json
+from zcopy.native import fds
+from zcopy.native.calls import NativeError, refused
+from zcopy.native.region import Region
+from zcopy.units import size_text
+
+if TYPE_CHECKING:
+    from zcopy.host import Host
+
+PREFIX: Final = "dma-heap:"
+
+
+class DmaHeap(Buffer):
+    summary = "dma-buf from a kernel heap"
+    # The heap fills its pages when it allocates and maps them all at mmap: there is nothing left to populate.
+    capabilities = Capabilities(exportable=True, dmabuf=True)
+
+    def __init__(self, heap: str) -> None:
+        self.heap = heap
+        self.name = PREFIX + heap
+        self._node = f"/dev/dma_heap/{heap}"
+
+    def missing(self, host: Host) -> str | None:
+        return cannot_open(host, "dma-heap", self._node, f"this kernel offers no {self._node}")
+
+    def drivers(self) -> tuple[str, ...]:
+        return (f"{self.heap}_heap",)
+
+    def allocate(self, size: int, label: str) -> Region:
+        size = self.room(size)
+        try:
+            with opened(self._node) as heap:
+                return Region(fds.dma_heap(heap, size), size, dmabuf=True)
+        except NativeError as error:
+            raise refused(f"{self.name}: {size_text(size)}", error) from error
+
+    def proof(self, region: Region) -> Mapping[str, Json]:
+        return prove_dmabuf(region.fd, region.size, self.name, self.heap)
+
+
+def heaps(host: Host) -> list[DmaHeap]:
+    """A kind for each heap of this box."""
+    return [DmaHeap(device.name) for device in host.of_kind("dma-heap")]

@@ -1,0 +1,70 @@
+"""DRM dumb buffers of any card, exported by PRIME as a dma-buf (Documentation/gpu/drm-mm)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from zcopy.buffers.base import Buffer, Capabilities
+from zcopy.buffers.identify import prove_dmabuf
+from zcopy.buffers.node import cannot_open, opened
+from zcopy.errors import MeasurementError
+from zcopy.model import Json
+from zcopy.native import fds
+from zcopy.native.calls import NativeError, failed, refused
+from zcopy.native.region import Region
+from zcopy.units import size_text
+
+if TYPE_CHECKING:
+    from zcopy.host import Host
+
+PREFIX: Final = "drm:"
+# exp_name is the module's that registered the dma-buf operations: "drm" for all that use the core's, else the driver's.
+_CORE: Final = "drm"
+
+
+class DrmDumb(Buffer):
+    summary = "DRM dumb buffer of a card, exported by PRIME"
+    capabilities = Capabilities(exportable=True, dmabuf=True)
+
+    def __init__(self, card: str, driver: str | None = None) -> None:
+        self.name = PREFIX + card
+        self._node = f"/dev/dri/{card}"
+        self._driver = driver
+
+    def missing(self, host: Host) -> str | None:
+        return cannot_open(host, "drm-card", self._node, f"this box has no {self._node}")
+
+    def drivers(self) -> tuple[str, ...]:
+        return (self._driver,) if self._driver else ()
+
+    def allocate(self, size: int, label: str) -> Region:
+        try:
+            with opened(self._node) as card:
+                fd, real = fds.drm_dumb(card, self.room(size))
+                return Region(fd, real, dmabuf=True)
+        except NativeError as error:
+            raise refused(f"{self.name}: dumb buffer of {size_text(size)}", error) from error
+
+    def proof(self, region: Region) -> Mapping[str, Json]:
+        try:
+            with opened(self._node) as card:
+                driver, ours = fds.drm_driver(card), fds.drm_owns(card, region.fd)
+        except NativeError as error:
+            raise failed(f"{self.name}: asking the card for its buffer", error) from error
+        if not ours:
+            raise MeasurementError(f"{self.name}: the card does not know this buffer as its own")
+        exporter = _exporter(region.fd, driver)
+        return {**prove_dmabuf(region.fd, region.size, self.name, exporter), "driver": driver}
+
+
+def _exporter(fd: int, driver: str) -> str:
+    from zcopy.buffers.identify import fdinfo
+
+    name = fdinfo(fd).get("exp_name", "")
+    return name if name in (_CORE, driver) else _CORE
+
+
+def cards(host: Host) -> list[DrmDumb]:
+    """A kind for each card of this box."""
+    return [DrmDumb(device.name, device.module_guess) for device in host.of_kind("drm-card")]

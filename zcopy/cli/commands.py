@@ -1,0 +1,35 @@
+"""The list of commands, as data: help and completion read it without importing any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from zcopy.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command: what the user types, the module that has it, and its line in `zcopy --help`."""
+
+    name: str
+    module: str
+    summary: str
+
+
+COMMANDS: Final = (
+    Entry("handoff", "zcopy.cli.handoff", "What handing a prefill's KV cache to another process costs."),
+    Entry("history", "zcopy.cli.history", "List and show saved runs."),
+    Entry(
+        "doctor", "zcopy.cli.doctor", "What this box has: buffer kinds and why not, drivers, locks, store."
+    ),
+    Entry("config", "zcopy.cli.config", "Show, locate and set configuration."),
+)
+
+
+class NeedsCommand(UsageError):
+    """A group was called without a command; `help` is what it could have been called with."""
+
+    def __init__(self, path: str, help: str) -> None:
+        super().__init__(f"'{path}' needs a command")
+        self.help = help

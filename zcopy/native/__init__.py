@@ -1,0 +1,1 @@
+"""The only door to native code: the cffi module and the thin owners of what it hands out."""

@@ -1,0 +1,241 @@
+"""`Provider`: a provider process, from its start to its end, and the requests a decoder makes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from zcopy.errors import MeasurementError, SkippedError
+from zcopy.native import wire
+from zcopy.native._zc import ffi, lib
+from zcopy.native.calls import check, failed
+from zcopy.native.cells import Adoption, CellTable
+from zcopy.native.channel import Channel, refusal_text
+from zcopy.native.region import Export, Region
+from zcopy.native.rows import Layout
+
+SOCKET_VARIABLE: Final = "ZCOPY_HANDOFF_FD"  # tells a provider which descriptor its socket is
+_GRACE_S: Final = 5.0  # after the socket is closed a provider has this long to end by itself
+_HELPERS: Final = Path(__file__).parent.parent / "helpers"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The provider's account of a request. Times in ns (CLOCK_MONOTONIC for begin, end and sent)."""
+
+    op: int
+    reports: int  # by AddressSanitizer
+    begin_ns: int
+    end_ns: int
+    preread_ns: int
+    preread_faults: int
+    faults: int  # minor faults while writing
+    bytes: int
+    sent_ns: int
+
+    @property
+    def ns(self) -> int:
+        """The span of the work itself."""
+        return max(0, self.end_ns - self.begin_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """What happened from the provider's "done" on, in ns; `copied` in bytes."""
+
+    done: Done
+    wake_ns: int
+    copy_ns: int
+    adopt_ns: int
+    ready_ns: int
+    copied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A BEGIN: what to do with a slot's rows."""
+
+    op: wire.Op
+    nonce: int
+    slot: wire.Slot = wire.Slot.REGION
+    inject: wire.Inject = wire.Inject.NONE
+    flags: wire.BeginFlag = wire.BeginFlag(0)
+    sequence: int = 0
+    types: tuple[int, int] = (0, 0)  # ggml type numbers of K and V
+    rotation: tuple[int, int] = (0, 0)
+    path: str = ""
+
+    def body(self) -> bytes:
+        packed = wire.BEGIN.pack(
+            self.op, self.slot, self.inject, self.flags, self.nonce, 0, self.sequence, *self.types, *self.rotation
+        )
+        return packed + (os.fsencode(self.path) + b"\0" if self.path else b"")
+
+
+def helper(name: str) -> Path:
+    """An executable that is installed with the package. Raises SkippedError where this build has none."""
+    path = _HELPERS / name
+    if not path.exists():
+        raise SkippedError(f"this build has no {name}", "it is built where the compiler has AddressSanitizer")
+    return path
+
+
+class Provider:
+    """Starts `command` with its socket in $ZCOPY_HANDOFF_FD and owns the process until `close`.
+
+    `inherit` are descriptors that it gets under the same numbers. Every wait ends after `deadline_ns`.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        deadline_ns: int,
+        ticks: Callable[[], int],
+        environ: dict[str, str],
+        inherit: Sequence[int] = (),
+    ) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            check(lib.zc_socket_credentials(end.fileno()))
+        self._process = _spawn(command, theirs, ours, environ, inherit)
+        self.channel = Channel(ours.detach(), "the provider", deadline_ns, ticks)
+        try:
+            self.hello = self.channel.hello()
+        except BaseException:
+            self.close(kill=True)
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def tensors(self, slot: wire.Slot, layout: Layout, types: tuple[int, int]) -> None:
+        """Describes a slot, and which cells its requests write."""
+        tensors = layout.tensor_bytes
+        head = wire.TENSORS.pack(slot, len(layout.tensors), layout.n_cells, *types, 0, layout.region_bytes)
+        self.channel.send(wire.Type.TENSORS, head + tensors)
+        total = len(layout.runs)
+        for at in range(0, total, wire.RUNS_MOST):
+            part = layout.runs[at : at + wire.RUNS_MOST]
+            body = wire.RUNS.pack(slot, at, len(part), total)
+            flat = b"".join(first.to_bytes(4, "little") + count.to_bytes(4, "little") for first, count in part)
+            self.channel.send(wire.Type.RUNS, body + flat)
+
+    def map(self, slot: wire.Slot, export: Export, *, inherited: bool = False) -> tuple[int, wire.Mapped]:
+        """Hands a region over and waits until it is mapped; when it was sent (ns), and the provider's answer."""
+        flags = wire.RegionFlag.SYNC if export.dmabuf else wire.RegionFlag.SEALED
+        sent = int(lib.zc_sys_now())
+        body = wire.REGION.pack(slot, int(inherited), export.fd if inherited else -1, flags, export.size, sent)
+        request = self.channel.send(wire.Type.REGION, body, -1 if inherited else export.fd)
+        return sent, wire.Mapped.parse(self.channel.answer(request, wire.Type.MAPPED, wire.MAPPED.size))
+
+    def drop(self, slot: wire.Slot) -> None:
+        """Has a slot unmapped, and waits until it is."""
+        request = self.channel.send(wire.Type.DROP, wire.SLOT.pack(slot, 0))
+        self.channel.answer(request, wire.Type.DROPPED, wire.SLOT.size)
+
+    def pipe(self, fd: int) -> None:
+        """Hands over the descriptor that STREAM writes to."""
+        self.channel.send(wire.Type.PIPE, b"", fd)
+
+    def begin(self, request: Request) -> int:
+        """Starts a request; its number."""
+        return self.channel.send(wire.Type.BEGIN, request.body())
+
+    def take_over(
+        self,
+        request: int,
+        table: CellTable,
+        adoption: Adoption | None,
+        rows: tuple[Region, Layout, Region, Layout] | None = None,
+    ) -> Handoff:
+        """Waits for the request's "done", copies `rows` (to, its layout, source, its layout) where given, adopts.
+
+        Raises PeerError for the provider's faults and NativeError where adopting is refused.
+        """
+        how = ffi.new("zc_takeover *")
+        how.table, how.adoption = table.raw, adoption.raw if adoption else ffi.NULL
+        if rows is not None:
+            to, target, source, packed = rows
+            how.to, how.target, how.source = to.pointer, target.raw, packed.raw
+            setattr(how, "from", source.pointer)
+        out = ffi.new("zc_handoff *")
+        adopting: list[int] = []
+
+        def call(ms: int) -> int:
+            status = int(lib.zc_take_over(self.channel.fd, request, ms, how, out))
+            if status < 0 and out.woke_ns:  # the answer was there: what failed is ours, not the peer's
+                adopting.append(status)
+                return 0
+            return status
+
+        self.channel.wait(call, lambda: refusal_text(ffi.string(out.refusal)))
+        if adopting:
+            check(adopting[0])
+        return _handoff(out)
+
+    def finish(self, request: int) -> Done:
+        """Waits for the request's "done" and nothing else."""
+        return self.take_over(request, CellTable(1), None).done
+
+    def close(self, *, kill: bool = False) -> None:
+        """Ends the process and reaps it; without `kill` it is told to go and has a moment to. Idempotent."""
+        if not kill and self.channel.fd >= 0:
+            with contextlib.suppress(MeasurementError):
+                self.channel.send(wire.Type.BYE)
+        self.channel.close()
+        if kill:
+            self._process.kill()
+        try:
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Provider:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close(kill=kind is not None)
+
+
+def _spawn(
+    command: Sequence[str],
+    theirs: socket.socket,
+    ours: socket.socket,
+    environ: dict[str, str],
+    inherit: Sequence[int],
+) -> subprocess.Popen[bytes]:
+    """The process with `theirs` inherited, which is closed here in any case; stdout is never the helper's."""
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**environ, SOCKET_VARIABLE: str(theirs.fileno())},
+            pass_fds=(theirs.fileno(), *inherit),
+        )
+    except OSError as error:
+        ours.close()
+        raise failed(f"cannot start the provider {command[0]}", error) from error
+    finally:
+        theirs.close()
+
+
+def _handoff(out: Any) -> Handoff:
+    done = out.done
+    account = Done(
+        done.op, done.reports, done.begin_ns, done.end_ns, done.preread_ns, done.preread_faults, done.faults,
+        done.bytes, done.sent_ns,
+    )  # fmt: skip
+    wake = max(0, out.woke_ns - done.sent_ns)
+    return Handoff(account, wake, out.copy_ns, out.adopt_ns, out.ready_ns, out.copied)

@@ -1,0 +1,73 @@
+"""What the numbers of one length say to do: which way serves, and which one loses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from zcopy.model import Outcome, Row, Warning_
+from zcopy.units import duration_text
+
+
+def advise(rows: Sequence[Row]) -> Iterator[Warning_]:
+    """Warnings about ways that were measured to lose. The rows are those of one length."""
+    ok = [row for row in rows if row.outcome is Outcome.OK]
+    files = [row for row in ok if row.case["route"] == "file" and row.case["region"] == "reused"]
+    for row in ok:
+        if row.case["route"] != "shared" or row.case["region"] != "fresh" or not files:
+            continue
+        fastest = min(files, key=_total)
+        if _total(row) > _total(fastest):
+            text = (
+                f"{row.case['cells']} cells: a fresh {row.case['buffer']} region for each request"
+                f" ({duration_text(_total(row))}) loses to the state file ({duration_text(_total(fastest))}):"
+                " create the region once and reuse it, or use huge pages"
+            )
+            yield Warning_("fresh-region-loses", text)
+
+
+def recommend(rows: Sequence[Row]) -> list[str]:
+    """One sentence per length: the way that serves, and the cheapest first write this run has seen."""
+    notes = []
+    for cells in dict.fromkeys(row.case["cells"] for row in rows):
+        ok = [row for row in rows if row.case["cells"] == cells and row.outcome is Outcome.OK]
+        shared = [row for row in ok if row.case["route"] == "shared"]
+        if not shared:
+            continue
+        best = min(shared, key=_total)
+        notes.append(f"{cells} cells: {_way(best)} serves: {duration_text(_total(best))} a request{_against(best)}.")
+        if first := _cheapest_first(shared):
+            notes.append(first)
+    return notes
+
+
+def _against(best: Row) -> str:
+    ratio = best.extra.get("vs_file")
+    return f", {ratio:,.0f} times less than the state file" if isinstance(ratio, float) and ratio > 1 else ""
+
+
+def _way(row: Row) -> str:
+    populate = {"prefault": ", populated and pre-read", "map": ", populated"}.get(str(row.case["populate"]), "")
+    return f"a {row.case['region']} {row.case['buffer']} region{populate}"
+
+
+def first_write_ns(row: Row) -> int | None:
+    """What the first write into the region costs, pre-reading included; None where it was not measured."""
+    median = row.median_ns
+    return median["first_write"] + median.get("prefault", 0) if "first_write" in median else None
+
+
+def _cheapest_first(rows: Sequence[Row]) -> str | None:
+    """Which of the measured ways to meet a region's pages is the cheapest, against the dearest."""
+    timed = sorted((ns, i) for i, row in enumerate(rows) if (ns := first_write_ns(row)) is not None)
+    if len(timed) < 2 or timed[-1][0] < 2 * timed[0][0]:
+        return None
+    (least, i), (most, j) = timed[0], timed[-1]
+    fast, slow = rows[i], rows[j]
+    return (
+        f"    its first write: {duration_text(least)} with {fast.extra['faults']:,} page faults ({_way(fast)}),"
+        f" against {duration_text(most)} with {slow.extra['faults']:,} ({_way(slow)})."
+    )
+
+
+def _total(row: Row) -> int:
+    return row.median_ns["total"]

@@ -1,0 +1,245 @@
+"""The routes that move bytes: the state file, the bounce buffer, the pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from zcopy.errors import MeasurementError, RefusedError
+from zcopy.native import rows, wire
+from zcopy.native.calls import NativeError, failed
+from zcopy.native.channel import PeerError
+from zcopy.native.provider import Done, Provider
+from zcopy.native.region import Region
+from zcopy.probes.handoff.arm import Arm
+from zcopy.probes.handoff.evidence import Meter
+from zcopy.probes.handoff.params import Variant
+from zcopy.probes.handoff.stage import Bench, Stage
+from zcopy.probes.handoff.statefile import StateFile
+
+_PIPE_BYTES = 1 << 20
+_SLACK = 64 * 1024  # what else a process may read or write beside the payload without spoiling the proof
+
+
+class MovingArm(Arm):
+    """A target region, reused and warm, and the provider's packed source."""
+
+    def __init__(self, bench: Bench, stage: Stage, variant: Variant) -> None:
+        super().__init__(bench, stage, variant)
+        self._region: Region | None = None
+        self._seed = 0
+
+    @property
+    def region(self) -> Region:
+        if self._region is None:
+            raise MeasurementError("the arm was never ready")
+        return self._region
+
+    def prepare(self) -> None:
+        """The target gets its pages and its guard in a first, untimed request."""
+        self._region = self.stage.target()
+        self.extra["proof"] = dict(self.stage.kind.proof(self.region))
+        self._seed = self.stage.target_seed
+        self.hand_over(self.bench.nonce(), timed=False)
+
+    def sample(self) -> None:
+        self.hand_over(self.bench.nonce(), timed=False)
+        self.hand_over(self.bench.nonce(), timed=True)
+
+    def hand_over(self, nonce: int, *, timed: bool) -> None:
+        """One request: the rows are made, moved, adopted and (where timed) noted and verified."""
+        raise NotImplementedError
+
+    def fill_source(self, nonce: int) -> Done:
+        """The provider computes its rows: what it does on every route, and part of no total."""
+        _, provider = self.stage.source()
+        fault = self.bench.params.fault
+        sound = fault is wire.Inject.EARLY_DONE and self.variant.route != "copy"
+        request = self.bench.request(
+            wire.Op.WRITE, nonce, slot=wire.Slot.SOURCE, inject=wire.Inject.NONE if sound else fault
+        )
+        return provider.finish(provider.begin(request))
+
+    @property
+    def late(self) -> wire.Inject:
+        """The fault to give to the step that moves the rows."""
+        fault = self.bench.params.fault
+        return fault if fault is wire.Inject.EARLY_DONE else wire.Inject.NONE
+
+    def check(self, nonce: int) -> None:
+        self.require(self.stage.verify(self.region, nonce, self._seed))
+
+    def meter(self, provider: Provider) -> Meter:
+        meter = Meter(os.getpid(), provider.pid)
+        meter.start()
+        return meter
+
+    def prove(self, meter: Meter, *, read: int, written: int) -> None:
+        """What the route counted must be what the kernel saw, give or take a few messages."""
+        moved = meter.stop()
+        if moved is None:
+            return
+        self.extra["proc_io_bytes"] = moved.total
+        for what, counted, seen in (
+            ("read by the decoder", read, moved.decoder_read),
+            ("written by the provider", written, moved.provider_written),
+        ):
+            if not counted <= seen <= counted + _SLACK:
+                raise MeasurementError(f"{counted} bytes {what} were counted, the kernel saw {seen}")
+
+    def close(self) -> None:
+        self._region = None
+
+
+class FileArm(MovingArm):
+    """The provider saves its sequence state to a file, the decoder reads it back: in place, or a new file each time."""
+
+    def __init__(self, bench: Bench, stage: Stage, variant: Variant) -> None:
+        super().__init__(bench, stage, variant)
+        self._file: StateFile | None = None
+        cache = bench.params.cache
+        self._state = rows.state_description(cache.numbers, cache.rotation, 0)
+        self._pos = rows.positions(stage.length.cells)
+
+    def prepare(self) -> None:
+        self._file = StateFile(Path(self.variant.state_dir or ""), fresh=self.variant.region == "fresh")
+        self.extra["filesystem"] = self._file.filesystem
+        super().prepare()
+
+    def hand_over(self, nonce: int, *, timed: bool) -> None:
+        assert self._file is not None
+        self.fill_source(nonce)
+        _, provider = self.stage.source()
+        meter = self.meter(provider)
+        path = self._file.next()
+        done = self._save(provider, path)
+        read, restore = self._restore(path)
+        adopt = self.stage.table.adopt(self.stage.adoption)
+        self.prove(meter, read=read, written=done.bytes)
+        self.stage.forget()
+        self._file.used()
+        if timed or not self.verified:
+            self.check(nonce)
+        if timed:
+            self.bytes_copied = read + done.bytes
+            self.extra["n_read"] = read
+            self.note(save=done.ns, restore=restore, adopt=adopt, total=done.ns + restore + adopt)
+
+    def _save(self, provider: Provider, path: str) -> Done:
+        flags = wire.BeginFlag.FRESH_FILE if self.variant.region == "fresh" else wire.BeginFlag(0)
+        request = self.bench.request(
+            wire.Op.SAVE, 1, slot=wire.Slot.SOURCE, flags=flags, inject=self.late, path=path
+        )
+        return provider.finish(provider.begin(request))
+
+    def _restore(self, path: str) -> tuple[int, int]:
+        """Bytes read and ns, opening and closing included."""
+        started = self.bench.ticks()
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise failed(f"the state file {path}", error) from error
+        try:
+            read = rows.restore_state(fd, self._state, self.region, self.stage.layout, self._pos)
+        except NativeError as error:
+            raise MeasurementError(f"the state file {path}: {_state_fault(error, fd, self.stage)}") from error
+        finally:
+            os.close(fd)
+        return read, self.bench.ticks() - started
+
+    def close(self) -> None:
+        super().close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _state_fault(error: NativeError, fd: int, stage: Stage) -> str:
+    size, expected = os.fstat(fd).st_size, stage.layout.state_bytes
+    if size != expected:
+        return f"{size} bytes long, expected {expected}"
+    known = {"EILSEQ": "not a sequence state of version 4", "ESTALE": "of another geometry"}
+    return known.get(error.name, str(error.strerror))
+
+
+class CopyArm(MovingArm):
+    """A shared bounce buffer: the provider writes rows there, the decoder copies them into its cache."""
+
+    def hand_over(self, nonce: int, *, timed: bool) -> None:
+        if unstated := self.bench.params.cache.unstated_rotation():
+            raise RefusedError(unstated)
+        source, provider = self.stage.source()
+        request = self.bench.request(wire.Op.WRITE, nonce, slot=wire.Slot.SOURCE, inject=self.bench.params.fault)
+        handoff = provider.take_over(
+            provider.begin(request),
+            self.stage.table,
+            self.stage.adoption,
+            (self.region, self.stage.layout, source, self.stage.packed),
+        )
+        self.stage.forget()
+        if timed or not self.verified:
+            self.check(nonce)
+        if timed:
+            self.bytes_copied = handoff.copied
+            self.note(write=handoff.done.ns, wake=handoff.wake_ns, copy=handoff.copy_ns, adopt=handoff.adopt_ns)
+            self.note(ready=handoff.ready_ns, total=handoff.ready_ns)
+
+
+class PipeArm(MovingArm):
+    """A pipe: every byte is copied into the kernel and out of it again, in ever the same few pages."""
+
+    def __init__(self, bench: Bench, stage: Stage, variant: Variant) -> None:
+        super().__init__(bench, stage, variant)
+        self._pipe = -1
+
+    def prepare(self) -> None:
+        if unstated := self.bench.params.cache.unstated_rotation():
+            raise RefusedError(unstated)
+        _, provider = self.stage.source()
+        self._pipe, end = os.pipe2(os.O_CLOEXEC)
+        try:
+            with suppress(OSError):  # an unprivileged user may be at fs.pipe-user-pages-soft
+                fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            os.set_blocking(self._pipe, False)
+            self.extra["pipe_bytes"] = fcntl.fcntl(end, fcntl.F_GETPIPE_SZ)
+            provider.pipe(end)
+        finally:
+            os.close(end)
+        super().prepare()
+
+    def hand_over(self, nonce: int, *, timed: bool) -> None:
+        self.fill_source(nonce)
+        _, provider = self.stage.source()
+        meter = self.meter(provider)
+        number = provider.begin(self.bench.request(wire.Op.STREAM, 1, slot=wire.Slot.SOURCE, inject=self.late))
+        read = self._receive(provider)
+        ended = self.bench.ticks()
+        adopt = self.stage.table.adopt(self.stage.adoption)
+        done = provider.finish(number)
+        self.prove(meter, read=read, written=done.bytes)
+        self.stage.forget()
+        if timed or not self.verified:
+            self.check(nonce)
+        if timed:
+            self.bytes_copied = read + done.bytes
+            self.extra["n_read"] = read
+            self.note(stream=ended - done.begin_ns, adopt=adopt, total=ended - done.begin_ns + adopt)
+
+    def _receive(self, provider: Provider) -> int:
+        timeout_ms = self.bench.params.deadline_ns // 1_000_000
+        try:
+            return rows.receive_rows(
+                self._pipe, provider.channel.fd, timeout_ms, self.region, self.stage.layout
+            )
+        except NativeError as error:
+            if error.name == "ENODATA":
+                raise MeasurementError("the provider said done, or went away, before all rows were written") from error
+            raise PeerError("the provider", error.errno or 0, f"did not stream: {error.strerror}") from error
+
+    def close(self) -> None:
+        super().close()
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1

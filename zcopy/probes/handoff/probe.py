@@ -1,0 +1,195 @@
+"""The probe: lengths one after another, their variants interleaved in an order drawn anew each round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+from zcopy.buffers import registry
+from zcopy.buffers.anon import Anon
+from zcopy.buffers.base import Buffer
+from zcopy.host import Host
+from zcopy.host.mounts import filesystem
+from zcopy.model import Json, Outcome, Row, Warning_
+from zcopy.probes.base import Context, Plan, Probe
+from zcopy.probes.handoff.advice import advise
+from zcopy.probes.handoff.arm import Arm
+from zcopy.probes.handoff.moved import CopyArm, FileArm, PipeArm
+from zcopy.probes.handoff.params import HandoffParams, Length, Variant, variants
+from zcopy.probes.handoff.room import Room, Sizes, needs
+from zcopy.probes.handoff.shared import FreshArm, ReusedArm
+from zcopy.probes.handoff.stage import Bench, Stage
+
+_ARMS: Mapping[tuple[str, str], type[Arm]] = {
+    ("shared", "reused"): ReusedArm,
+    ("shared", "fresh"): FreshArm,
+    ("file", "reused"): FileArm,
+    ("file", "fresh"): FileArm,
+    ("copy", "reused"): CopyArm,
+    ("pipe", "reused"): PipeArm,
+}
+_MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
+_PLAN_NS_PER_BYTE = 3.0  # of payload, per sample: an order of magnitude for --plan and nothing else
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A variant that is not measured, and why."""
+
+    variant: Variant
+    outcome: Outcome
+    reason: str
+
+
+class HandoffProbe(Probe):
+    command = "handoff"
+
+    def __init__(self, params: HandoffParams, named: Sequence[tuple[str, str]] = ()) -> None:
+        """`named`: what the user asked for by name, as (case key, value); see `Probe.named`."""
+        self._params = params
+        self._named = tuple(named)
+        self._open: list[Arm] = []
+
+    def params(self) -> Mapping[str, Json]:
+        return self._params.document()
+
+    def named(self) -> Sequence[tuple[str, str]]:
+        return self._named
+
+    def drivers(self, host: Host) -> tuple[str, ...]:
+        """The modules behind the buffers of this run."""
+        found = (registry.find(name, host).drivers() for name in self._params.buffers)
+        return tuple(dict.fromkeys(driver for each in found for driver in each))
+
+    def plan(self, host: Host) -> Plan:
+        cases: list[Mapping[str, Json]] = []
+        memory, disk, moved = 0, 0, 0
+        for length in self._params.lengths:
+            room = Room(host)
+            sizes = Sizes.of(self._params, length)
+            for variant, _kind, absent in self._admitted(host, length, room):
+                cases.append(variant.case(self._params, length))
+                moved += 0 if absent else sizes.payload * (self._params.reps * 2 + 1)
+            memory, disk = max(memory, room.memory), max(disk, room.disk)
+        return Plan(tuple(cases), memory, disk, int(moved * _PLAN_NS_PER_BYTE))
+
+    def measure(self, context: Context) -> Iterator[Row]:
+        bench_random = Random(self._params.seed)
+        bench = Bench(self._params, context.ticks, context.environ, bench_random)
+        self._warn_nothing_exports(context)
+        steps = len(self._params.lengths) * (self._params.reps + 1)
+        for number, length in enumerate(self._params.lengths):
+            yield from self._measure_length(context, bench, length, (number * (self._params.reps + 1), steps))
+
+    def partial(self) -> Sequence[Row]:
+        return tuple(self._finished([arm.row() for arm in self._open if "total" in arm.ns]))
+
+    def _warn_nothing_exports(self, context: Context) -> None:
+        kinds = registry.kinds(context.host)
+        if not any(kind.capabilities.exportable and kind.unavailable(context.host) is None for kind in kinds):
+            text = "no kind of memory on this box can be exported: every request takes the file route (zcopy doctor)"
+            context.warn(Warning_("no-export", text))
+
+    def _measure_length(
+        self, context: Context, bench: Bench, length: Length, steps: tuple[int, int]
+    ) -> Iterator[Row]:
+        absent: list[Row] = []
+        with ExitStack() as cleanup:
+            stages: dict[str, Stage] = {}
+            for variant, kind, why in self._admitted(context.host, length, Room(context.host)):
+                if why is not None:
+                    absent.append(self._absent_row(why, length))
+                    continue
+                if kind.name not in stages:
+                    stages[kind.name] = Stage(bench, kind, length)
+                    cleanup.callback(stages[kind.name].close)
+                arm = _ARMS[variant.route, variant.region](bench, stages[kind.name], variant)
+                cleanup.callback(arm.close)
+                self._open.append(arm)
+            self._rounds(context, bench, length, steps)
+        rows = self._finished([arm.row() for arm in self._open])
+        self._open.clear()
+        for warning in advise(rows):
+            context.warn(warning)
+        yield from (*rows, *absent)
+
+    def _rounds(self, context: Context, bench: Bench, length: Length, steps: tuple[int, int]) -> None:
+        """Prepares every arm, then samples them all in each round."""
+        at, total = steps
+        what = f"{length.cells} cells"
+        for arm in self._open:
+            context.progress(f"{what}: preparing {arm.variant.route} ({arm.variant.region})", at, total)
+            arm.run("prepare")
+        for rep in range(self._params.reps):
+            order = [arm for arm in self._open if arm.outcome is None]
+            bench.random.shuffle(order)
+            for arm in order:
+                context.progress(f"{what}: round {rep + 1}, {arm.variant.route}", at + 1 + rep, total)
+                arm.run("sample")
+
+    def _admitted(
+        self, host: Host, length: Length, room: Room
+    ) -> Iterator[tuple[Variant, Buffer, Absent | None]]:
+        """Every variant with its kind of memory, and why it is not measured (None: it is)."""
+        sizes = Sizes.of(self._params, length)
+        served: set[str] = set()  # routes beside `shared` that some kind of memory serves
+        stranded: list[Variant] = []
+        for name in self._params.buffers:
+            kind = registry.find(name, host)
+            why = kind.unavailable(host)
+            first_cache = True
+            for variant in variants(self._params, name, kind.capabilities.populates):
+                absent = Absent(variant, Outcome.SKIPPED, why) if why else self._fit(host, variant, kind, sizes, room, first_cache)
+                if variant.route == "shared":
+                    first_cache = first_cache and not (variant.region == "reused" and absent is None)
+                    yield variant, kind, absent
+                elif absent is None:
+                    served.add(variant.route)
+                    yield variant, kind, None
+                elif why:
+                    stranded.append(variant)
+                else:
+                    yield variant, kind, absent
+        yield from self._fall_back(host, stranded, served, sizes, room)
+
+    def _fall_back(
+        self, host: Host, stranded: Sequence[Variant], served: set[str], sizes: Sizes, room: Room
+    ) -> Iterator[tuple[Variant, Buffer, Absent | None]]:
+        """A decoder that cannot have the asked memory still takes the other routes, into ordinary memory."""
+        kind = Anon()
+        for variant in dict.fromkeys(replace(each, buffer=kind.name) for each in stranded):
+            if variant.route not in served:
+                yield variant, kind, self._fit(host, variant, kind, sizes, room, True)
+
+    def _fit(
+        self, host: Host, variant: Variant, kind: Buffer, sizes: Sizes, room: Room, first_cache: bool
+    ) -> Absent | None:
+        on_memory = bool(variant.state_dir) and filesystem(Path(variant.state_dir or "")) in _MEMORY_FILESYSTEMS
+        need = needs(variant, sizes, first_cache, on_memory)
+        lack = room.lack(variant, need, kind, host, kind.room(sizes.region))
+        return Absent(variant, Outcome.SKIPPED, lack) if lack else None
+
+    def _absent_row(self, absent: Absent, length: Length) -> Row:
+        case = absent.variant.case(self._params, length)
+        return Row(case=case, outcome=absent.outcome, reason=absent.reason)
+
+    def _finished(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with what only all of them together say: `vs_file` and `ns_per_cell`."""
+        files = [row for row in rows if row.case["route"] == "file" and row.outcome is Outcome.OK]
+        base = next((row for row in files if row.case["region"] == "reused"), files[0] if files else None)
+        return [_derived(row, base) for row in rows]
+
+
+def _derived(row: Row, base: Row | None) -> Row:
+    median = row.median_ns
+    cells = row.case["cells"]
+    extra = dict(row.extra)
+    if "adopt" in median and isinstance(cells, int):
+        extra["ns_per_cell"] = round(median["adopt"] / cells, 3)
+    comparable = row.outcome is Outcome.OK and base is not None and median.get("total")
+    extra["vs_file"] = round(base.median_ns["total"] / median["total"], 3) if comparable and base else None
+    return replace(row, extra=extra)
+

@@ -1,0 +1,80 @@
+"""The file of the file route: in a folder of its own that no run leaves behind, not even a killed one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from zcopy.errors import MeasurementError
+from zcopy.host.mounts import filesystem
+from zcopy.native.calls import failed
+
+_PREFIX: Final = "handoff-"
+_LOCK: Final = "lock"
+
+
+class StateFile:
+    """A path for each request below `folder`: always the same one, or (fresh) a new one that goes after use.
+
+    The private folder is locked while its run lives; folders that nobody locks are swept away at the start.
+    """
+
+    def __init__(self, folder: Path, *, fresh: bool) -> None:
+        """Raises MeasurementError where the folder cannot be made or written."""
+        self._fresh = fresh
+        self._count = 0
+        self._folder: Path | None = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            sweep(folder)
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
+            self._lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        except OSError as error:
+            self.close()
+            raise failed(f"--state-dir {folder}", error) from error
+        self.filesystem = filesystem(self._folder)
+
+    def next(self) -> str:
+        """The path of the coming request."""
+        if self._folder is None:
+            raise MeasurementError("the state file is closed")
+        self._count += self._fresh
+        return str(self._folder / f"state-{self._count}.bin")
+
+    def used(self) -> None:
+        """The request is over: a fresh file goes."""
+        if self._fresh and self._folder is not None:
+            (self._folder / f"state-{self._count}.bin").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Removes the folder with all that is in it. Idempotent."""
+        if self._folder is not None:
+            _remove(self._folder)
+            self._folder = None
+        if getattr(self, "_lock", -1) >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def sweep(folder: Path) -> None:
+    """Removes what runs that were killed have left in `folder`."""
+    for left in folder.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            fd = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(left)
+            finally:
+                os.close(fd)
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):
+        for path in folder.iterdir():
+            path.unlink(missing_ok=True)
+        folder.rmdir()
