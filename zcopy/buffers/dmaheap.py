@@ -1,4 +1,4 @@
-"""dma-heaps: buffers straight from a kernel heap, one kind for each heap (Documentation/userspace-api/dma-buf-heaps)."""
+"""dma-heaps: buffers straight from a kernel heap, one kind for each (Documentation/userspace-api/dma-buf-heaps)."""
 
 from __future__ import annotations
 

@@ -57,8 +57,6 @@ def prove_dmabuf(fd: int, size: int, label: str, exporter: str) -> Mapping[str, 
     return {"link": found, "exp_name": name, "size": real, "inode": os.fstat(fd).st_ino}
 
 
-
-
 def _require(holds: bool, label: str, fault: str) -> None:
     if not holds:
         raise MeasurementError(f"{label}: the kernel does not confirm this label: {fault}")

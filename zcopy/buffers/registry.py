@@ -40,4 +40,7 @@ def find(name: str, host: Host) -> Buffer:
         if rest != name and rest.replace("-", "").replace("_", "").isalnum():
             return one(rest)
     known = ", ".join(kind.name for kind in kinds(host))
-    raise UsageError(f"--buffer {name!r} is no kind of memory", f"there are: {known}, {dmaheap.PREFIX}NAME, {drm.PREFIX}CARD")
+    raise UsageError(
+        f"--buffer {name!r} is no kind of memory",
+        f"there are: {known}, {dmaheap.PREFIX}NAME, {drm.PREFIX}CARD",
+    )

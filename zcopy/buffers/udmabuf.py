@@ -1,4 +1,4 @@
-"""udmabuf: a dma-buf made from the pages of a sealed memfd (Documentation/driver-api/dma-buf, drivers/dma-buf/udmabuf.c)."""
+"""udmabuf: a dma-buf made from the pages of a sealed memfd (linux/udmabuf.h, drivers/dma-buf/udmabuf.c)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Udmabuf(Buffer):
     capabilities = Capabilities(exportable=True, dmabuf=True)
 
     def missing(self, host: Host) -> str | None:
-        return cannot_open(host, "udmabuf", _NODE, "the udmabuf module is not loaded: as root, modprobe udmabuf")
+        return cannot_open(
+            host, "udmabuf", _NODE, "the udmabuf module is not loaded: as root, modprobe udmabuf"
+        )
 
     def limit(self, host: Host) -> tuple[int, str] | None:
         value = host.parameter("udmabuf", "size_limit_mb") or ""

@@ -38,14 +38,14 @@ class Group(TyperGroup):
 class Root(Group):
     """`zcopy` itself: its commands are `COMMANDS`, each imported when it is asked for by name."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: Any) -> list[str]:
         return [entry.name for entry in COMMANDS]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         entry = next((entry for entry in COMMANDS if entry.name == cmd_name), None)
         return None if entry is None else load(entry)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(entry.name, entry.summary) for entry in COMMANDS])
 

@@ -25,7 +25,7 @@ class Stopper:
     def __init__(self) -> None:
         self._seen = 0
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+    def __call__(self, number: int, frame: FrameType | None) -> None:
         self._seen += 1
         if self._seen == 1:
             raise Stopped(EXITS[signal.Signals(number)])

@@ -15,7 +15,9 @@ class Adoption:
     Built once and used for every repetition: what is timed allocates nothing.
     """
 
-    def __init__(self, pos: Any, sequences: Sequence[int], *, cells: Sequence[int] | None = None, first: int = 0) -> None:
+    def __init__(
+        self, pos: Any, sequences: Sequence[int], *, cells: Sequence[int] | None = None, first: int = 0
+    ) -> None:
         self.count = len(pos)
         self._keep = (
             ffi.new("int32_t[]", list(pos)) if not isinstance(pos, ffi.CData) else pos,
@@ -37,7 +39,10 @@ class CellTable:
         self.size = size
 
     def adopt(self, what: Adoption) -> int:
-        """All or nothing; the ns it took. Raises NativeError: EBUSY (a cell is in use: `clash`), ERANGE, EINVAL, ENOMEM."""
+        """All or nothing; the ns it took.
+
+        Raises NativeError: EBUSY (a cell is in use: `clash`), ERANGE, EINVAL, ENOMEM.
+        """
         took = ffi.new("uint64_t *")
         check(lib.zc_timed_adopt(self.raw, what.raw, took))
         return int(took[0])

@@ -93,12 +93,16 @@ class Channel:
     def fault(self, code: int) -> PeerError:
         """The PeerError for an errno of the socket."""
         known = _FAULTS.get(code)
-        return PeerError(self.who, code, known or f"cannot be spoken to: {NativeError(code, os.strerror(code)).strerror}")
+        return PeerError(
+            self.who, code, known or f"cannot be spoken to: {NativeError(code, os.strerror(code)).strerror}"
+        )
 
     def hello(self) -> wire.Hello:
         """Greets and returns the peer's greeting. Raises PeerError."""
         body = wire.HELLO.pack(_ROLE_DECODER, os.getpid(), 0, 0, b"zcopy")
-        return wire.Hello.parse(self.answer(self.send(wire.Type.HELLO, body), wire.Type.HELLO, wire.HELLO.size))
+        return wire.Hello.parse(
+            self.answer(self.send(wire.Type.HELLO, body), wire.Type.HELLO, wire.HELLO.size)
+        )
 
     def close(self) -> None:
         """Closes the socket. Idempotent."""
@@ -120,4 +124,3 @@ def refusal_text(raw: bytes) -> str:
     """The peer's sentence, printable and on one line."""
     text = raw.split(b"\0")[0].decode("utf-8", "replace")
     return "".join(char if char.isprintable() else "?" for char in text)
-

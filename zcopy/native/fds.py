@@ -38,7 +38,8 @@ def drm_driver(card: int) -> str:
     """The DRM driver behind an open card (DRM_IOCTL_VERSION). Raises NativeError."""
     name = ffi.new("zc_drm_name *")
     check(lib.zc_drm_version(card, name))
-    return ffi.string(name.driver).decode("utf-8", "replace")
+    text: bytes = ffi.string(name.driver)
+    return text.decode("utf-8", "replace")
 
 
 def drm_owns(card: int, dmabuf: int) -> bool:

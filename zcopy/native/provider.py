@@ -66,7 +66,7 @@ class Request:
     nonce: int
     slot: wire.Slot = wire.Slot.REGION
     inject: wire.Inject = wire.Inject.NONE
-    flags: wire.BeginFlag = wire.BeginFlag(0)
+    flags: wire.BeginFlag = wire.PLAIN
     sequence: int = 0
     types: tuple[int, int] = (0, 0)  # ggml type numbers of K and V
     rotation: tuple[int, int] = (0, 0)
@@ -74,7 +74,15 @@ class Request:
 
     def body(self) -> bytes:
         packed = wire.BEGIN.pack(
-            self.op, self.slot, self.inject, self.flags, self.nonce, 0, self.sequence, *self.types, *self.rotation
+            self.op,
+            self.slot,
+            self.inject,
+            self.flags,
+            self.nonce,
+            0,
+            self.sequence,
+            *self.types,
+            *self.rotation,
         )
         return packed + (os.fsencode(self.path) + b"\0" if self.path else b"")
 
@@ -126,14 +134,18 @@ class Provider:
         for at in range(0, total, wire.RUNS_MOST):
             part = layout.runs[at : at + wire.RUNS_MOST]
             body = wire.RUNS.pack(slot, at, len(part), total)
-            flat = b"".join(first.to_bytes(4, "little") + count.to_bytes(4, "little") for first, count in part)
+            flat = b"".join(
+                first.to_bytes(4, "little") + count.to_bytes(4, "little") for first, count in part
+            )
             self.channel.send(wire.Type.RUNS, body + flat)
 
     def map(self, slot: wire.Slot, export: Export, *, inherited: bool = False) -> tuple[int, wire.Mapped]:
         """Hands a region over and waits until it is mapped; when it was sent (ns), and the provider's answer."""
         flags = wire.RegionFlag.SYNC if export.dmabuf else wire.RegionFlag.SEALED
         sent = int(lib.zc_sys_now())
-        body = wire.REGION.pack(slot, int(inherited), export.fd if inherited else -1, flags, export.size, sent)
+        body = wire.REGION.pack(
+            slot, int(inherited), export.fd if inherited else -1, flags, export.size, sent
+        )
         request = self.channel.send(wire.Type.REGION, body, -1 if inherited else export.fd)
         return sent, wire.Mapped.parse(self.channel.answer(request, wire.Type.MAPPED, wire.MAPPED.size))
 
@@ -203,7 +215,9 @@ class Provider:
     def __enter__(self) -> Provider:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close(kill=kind is not None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +20,10 @@ class Export:
     fd: int
     size: int  # bytes
     dmabuf: bool
+
+
+def _nothing(_keep: object, _at: object) -> None:
+    """Lets go."""
 
 
 class _Mapping:
@@ -73,7 +78,8 @@ class Region:
     def view(self) -> memoryview:
         """The bytes. The mapping lives at least as long as the view, even after `close`."""
         raw = self._raw
-        at = ffi.gc(ffi.cast("uint8_t *", raw.at), lambda _, keep=raw: None)
+        # The destructor does nothing; that it holds `raw` keeps the mapping until the last view is gone.
+        at = ffi.gc(ffi.cast("uint8_t *", raw.at), partial(_nothing, raw))
         return memoryview(ffi.buffer(at, self.size))
 
     def begin(self, *, write: bool = False) -> None:
@@ -119,5 +125,7 @@ class Region:
     def __enter__(self) -> Region:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

@@ -133,7 +133,9 @@ def fill_guard(region: Region, layout: Layout, seed: int, kernel: Any = None) ->
     check(lib.zc_guard_fill(region.pointer, layout.raw, seed, kernel or best_kernel()))
 
 
-def check_guard(region: Region, layout: Layout, seed: int, *, holes: bool = False, kernel: Any = None) -> Difference | None:
+def check_guard(
+    region: Region, layout: Layout, seed: int, *, holes: bool = False, kernel: Any = None
+) -> Difference | None:
     """The first byte outside the request's rows that differs from the guard, or None.
 
     With `holes`, the region's holes (SEEK_DATA) count as zero bytes and are not read, so they stay holes.

@@ -56,6 +56,9 @@ class BeginFlag(IntFlag):
     FRESH_FILE = 2
 
 
+PLAIN: Final = BeginFlag(0)
+
+
 class RegionFlag(IntFlag):
     SEALED = 1
     SYNC = 2

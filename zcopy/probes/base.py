@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -50,7 +50,7 @@ class Probe(ABC):
     def plan(self, host: Host) -> Plan: ...
 
     @abstractmethod
-    def measure(self, context: Context) -> Iterator[Row]: ...
+    def measure(self, context: Context) -> Generator[Row, None, None]: ...
 
     def drivers(self, host: Host) -> Sequence[str]:
         """The kernel modules whose fingerprints decide whether two runs of this probe can be compared."""

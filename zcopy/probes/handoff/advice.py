@@ -34,7 +34,9 @@ def recommend(rows: Sequence[Row]) -> list[str]:
         if not shared:
             continue
         best = min(shared, key=_total)
-        notes.append(f"{cells} cells: {_way(best)} serves: {duration_text(_total(best))} a request{_against(best)}.")
+        notes.append(
+            f"{cells} cells: {_way(best)} serves: {duration_text(_total(best))} a request{_against(best)}."
+        )
         if first := _cheapest_first(shared):
             notes.append(first)
     return notes
@@ -46,7 +48,9 @@ def _against(best: Row) -> str:
 
 
 def _way(row: Row) -> str:
-    populate = {"prefault": ", populated and pre-read", "map": ", populated"}.get(str(row.case["populate"]), "")
+    populate = {"prefault": ", populated and pre-read", "map": ", populated"}.get(
+        str(row.case["populate"]), ""
+    )
     return f"a {row.case['region']} {row.case['buffer']} region{populate}"
 
 

@@ -21,8 +21,6 @@ _OUTCOMES: Mapping[type[ZcopyError], Outcome] = {
 }
 
 
-
-
 class Arm(ABC):
     """`prepare` once, then `sample` in each round; a fault ends the arm, never the run."""
 

@@ -86,7 +86,9 @@ class Cache:
 
     def __post_init__(self) -> None:
         if self.v_trans and self.type_v.block > 1:
-            raise UsageError(f"--v-trans with --type-v {self.type_v.name}: llama.cpp has no transposed quantised V")
+            raise UsageError(
+                f"--v-trans with --type-v {self.type_v.name}: llama.cpp has no transposed quantised V"
+            )
 
     @property
     def numbers(self) -> tuple[int, int]:

@@ -19,7 +19,9 @@ def read_geometry(path: Path) -> Geometry:
     try:
         from gguf import GGUFReader
     except ImportError as error:
-        raise UsageError("reading a GGUF file needs the gguf package", "pip install 'zcopy[models]'") from error
+        raise UsageError(
+            "reading a GGUF file needs the gguf package", "pip install 'zcopy[models]'"
+        ) from error
     if not path.is_file():
         raise UsageError(f"--model {path}: no such preset or file")
     try:
@@ -59,7 +61,12 @@ def _geometry(path: Path, header: _Header) -> Geometry:
     key = header.number("attention.key_length") or _head_size(header)
     value = header.number("attention.value_length") or key
     per_layer = heads * layers if len(heads) == 1 else heads
-    if not 0 < layers <= MOST_LAYERS or len(per_layer) != layers or not 0 < key <= 65536 or not 0 < value <= 65536:
+    if (
+        not 0 < layers <= MOST_LAYERS
+        or len(per_layer) != layers
+        or not 0 < key <= 65536
+        or not 0 < value <= 65536
+    ):
         raise ValueError(f"{layers} layers, {len(heads)} head counts, heads of {key} and {value}")
     if not all(0 <= count <= 4096 for count in per_layer) or not any(per_layer):
         raise ValueError("no layer has attention, or its heads are absurd")

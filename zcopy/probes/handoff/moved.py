@@ -128,7 +128,7 @@ class FileArm(MovingArm):
             self.note(save=done.ns, restore=restore, adopt=adopt, total=done.ns + restore + adopt)
 
     def _save(self, provider: Provider, path: str) -> Done:
-        flags = wire.BeginFlag.FRESH_FILE if self.variant.region == "fresh" else wire.BeginFlag(0)
+        flags = wire.BeginFlag.FRESH_FILE if self.variant.region == "fresh" else wire.PLAIN
         request = self.bench.request(
             wire.Op.SAVE, 1, slot=wire.Slot.SOURCE, flags=flags, inject=self.late, path=path
         )
@@ -171,7 +171,9 @@ class CopyArm(MovingArm):
         if unstated := self.bench.params.cache.unstated_rotation():
             raise RefusedError(unstated)
         source, provider = self.stage.source()
-        request = self.bench.request(wire.Op.WRITE, nonce, slot=wire.Slot.SOURCE, inject=self.bench.params.fault)
+        request = self.bench.request(
+            wire.Op.WRITE, nonce, slot=wire.Slot.SOURCE, inject=self.bench.params.fault
+        )
         handoff = provider.take_over(
             provider.begin(request),
             self.stage.table,
@@ -183,7 +185,9 @@ class CopyArm(MovingArm):
             self.check(nonce)
         if timed:
             self.bytes_copied = handoff.copied
-            self.note(write=handoff.done.ns, wake=handoff.wake_ns, copy=handoff.copy_ns, adopt=handoff.adopt_ns)
+            self.note(
+                write=handoff.done.ns, wake=handoff.wake_ns, copy=handoff.copy_ns, adopt=handoff.adopt_ns
+            )
             self.note(ready=handoff.ready_ns, total=handoff.ready_ns)
 
 
@@ -213,7 +217,9 @@ class PipeArm(MovingArm):
         self.fill_source(nonce)
         _, provider = self.stage.source()
         meter = self.meter(provider)
-        number = provider.begin(self.bench.request(wire.Op.STREAM, 1, slot=wire.Slot.SOURCE, inject=self.late))
+        number = provider.begin(
+            self.bench.request(wire.Op.STREAM, 1, slot=wire.Slot.SOURCE, inject=self.late)
+        )
         read = self._receive(provider)
         ended = self.bench.ticks()
         adopt = self.stage.table.adopt(self.stage.adoption)
@@ -235,7 +241,9 @@ class PipeArm(MovingArm):
             )
         except NativeError as error:
             if error.name == "ENODATA":
-                raise MeasurementError("the provider said done, or went away, before all rows were written") from error
+                raise MeasurementError(
+                    "the provider said done, or went away, before all rows were written"
+                ) from error
             raise PeerError("the provider", error.errno or 0, f"did not stream: {error.strerror}") from error
 
     def close(self) -> None:

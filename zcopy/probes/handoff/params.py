@@ -154,9 +154,12 @@ def _once(route: str, params: HandoffParams, buffer: str, region: str) -> Iterat
         yield Variant(route, buffer, "reused")
 
 
-_EXPAND = {
-    "shared": _shared,
-    "file": _file,
-    "copy": lambda params, buffer, region, _: _once("copy", params, buffer, region),
-    "pipe": lambda params, buffer, region, _: _once("pipe", params, buffer, region),
-}
+def _copy(params: HandoffParams, buffer: str, region: str, _populates: bool) -> Iterator[Variant]:
+    return _once("copy", params, buffer, region)
+
+
+def _pipe(params: HandoffParams, buffer: str, region: str, _populates: bool) -> Iterator[Variant]:
+    return _once("pipe", params, buffer, region)
+
+
+_EXPAND: Final = {"shared": _shared, "file": _file, "copy": _copy, "pipe": _pipe}

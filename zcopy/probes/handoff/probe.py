@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,7 +76,7 @@ class HandoffProbe(Probe):
             memory, disk = max(memory, room.memory), max(disk, room.disk)
         return Plan(tuple(cases), memory, disk, int(moved * _PLAN_NS_PER_BYTE))
 
-    def measure(self, context: Context) -> Iterator[Row]:
+    def measure(self, context: Context) -> Generator[Row, None, None]:
         bench_random = Random(self._params.seed)
         bench = Bench(self._params, context.ticks, context.environ, bench_random)
         self._warn_nothing_exports(context)
@@ -142,7 +142,11 @@ class HandoffProbe(Probe):
             why = kind.unavailable(host)
             first_cache = True
             for variant in variants(self._params, name, kind.capabilities.populates):
-                absent = Absent(variant, Outcome.SKIPPED, why) if why else self._fit(host, variant, kind, sizes, room, first_cache)
+                absent = (
+                    Absent(variant, Outcome.SKIPPED, why)
+                    if why
+                    else self._fit(host, variant, kind, sizes, room, first_cache)
+                )
                 if variant.route == "shared":
                     first_cache = first_cache and not (variant.region == "reused" and absent is None)
                     yield variant, kind, absent
@@ -167,7 +171,9 @@ class HandoffProbe(Probe):
     def _fit(
         self, host: Host, variant: Variant, kind: Buffer, sizes: Sizes, room: Room, first_cache: bool
     ) -> Absent | None:
-        on_memory = bool(variant.state_dir) and filesystem(Path(variant.state_dir or "")) in _MEMORY_FILESYSTEMS
+        on_memory = (
+            bool(variant.state_dir) and filesystem(Path(variant.state_dir or "")) in _MEMORY_FILESYSTEMS
+        )
         need = needs(variant, sizes, first_cache, on_memory)
         lack = room.lack(variant, need, kind, host, kind.room(sizes.region))
         return Absent(variant, Outcome.SKIPPED, lack) if lack else None
@@ -192,4 +198,3 @@ def _derived(row: Row, base: Row | None) -> Row:
     comparable = row.outcome is Outcome.OK and base is not None and median.get("total")
     extra["vs_file"] = round(base.median_ns["total"] / median["total"], 3) if comparable and base else None
     return replace(row, extra=extra)
-

@@ -46,7 +46,10 @@ def needs(variant: Variant, sizes: Sizes, first_cache: bool, on_memory: bool) ->
         return Needs(memory=sizes.region) if own else Needs(cache=sizes.region)
     state = sizes.state if variant.route == "file" else 0
     return Needs(
-        memory=state if on_memory else 0, cache=sizes.region, source=sizes.payload, disk=0 if on_memory else state
+        memory=state if on_memory else 0,
+        cache=sizes.region,
+        source=sizes.payload,
+        disk=0 if on_memory else state,
     )
 
 

@@ -30,7 +30,9 @@ class SharedArm(Arm):
         if unstated := self.bench.params.cache.unstated_rotation():
             raise RefusedError(unstated)
         if not self.stage.kind.capabilities.exportable:
-            raise RefusedError(f"{self.variant.buffer} has no descriptor to export: the request takes the file route")
+            raise RefusedError(
+                f"{self.variant.buffer} has no descriptor to export: the request takes the file route"
+            )
 
     def set_up(self) -> None:
         """Allocates, populates, hands over and maps a region; notes export, populate, pass and map."""
@@ -72,7 +74,7 @@ class SharedArm(Arm):
             self._provider.close()
             self._provider = None
 
-    def request(self, nonce: int, flags: wire.BeginFlag = wire.BeginFlag(0)) -> Handoff:
+    def request(self, nonce: int, flags: wire.BeginFlag = wire.PLAIN) -> Handoff:
         """The provider writes and the decoder adopts; the cells are free again afterwards."""
         assert self._provider is not None
         asked = self.bench.request(wire.Op.WRITE, nonce, inject=self.bench.params.fault, flags=flags)
@@ -84,7 +86,7 @@ class SharedArm(Arm):
     def first_request(self, nonce: int) -> Handoff:
         """The request that meets the pages for the first time, with its faults."""
         prefault = self.variant.populate == "prefault"
-        handoff = self.request(nonce, wire.BeginFlag.PREREAD if prefault else wire.BeginFlag(0))
+        handoff = self.request(nonce, wire.BeginFlag.PREREAD if prefault else wire.PLAIN)
         done = handoff.done
         self.note(first_write=done.ns)
         if prefault:
