@@ -24,7 +24,8 @@ int zc_drm_version(int card, zc_drm_name *out);
 /* A dumb buffer of at least `bytes` of a card, exported as a read-write dma-buf; *got is its real size. The handle is
  * closed again: the dma-buf keeps the object. */
 int zc_drm_dumb_new(int card, uint64_t bytes, uint64_t *got);
-/* The inode of a second export of the same object equals the first one's: 1, 0, or -errno. */
+/* Whether a dma-buf is the card's own: the card maps it as its dumb buffer, which it refuses for an import (amdgpu and
+ * i915 do not refuse), and a second export of the object has the first one's inode. 1, 0, or -errno. */
 int zc_drm_same_object(int card, int dmabuf);
 
 #endif

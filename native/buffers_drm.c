@@ -18,6 +18,10 @@ typedef struct drm_prime_handle {
     uint32_t handle, flags;
     int32_t fd;
 } drm_prime_handle;
+typedef struct drm_map_dumb {
+    uint32_t handle, pad;
+    uint64_t offset;
+} drm_map_dumb;
 typedef struct drm_create_dumb {
     uint32_t height, width, bpp, flags, handle, pitch;
     uint64_t size;
@@ -28,11 +32,13 @@ typedef struct drm_create_dumb {
 #define DRM_IOCTL_PRIME_HANDLE_TO_FD _IOWR('d', 0x2d, drm_prime_handle)
 #define DRM_IOCTL_PRIME_FD_TO_HANDLE _IOWR('d', 0x2e, drm_prime_handle)
 #define DRM_IOCTL_MODE_CREATE_DUMB _IOWR('d', 0xb2, drm_create_dumb)
+#define DRM_IOCTL_MODE_MAP_DUMB _IOWR('d', 0xb3, drm_map_dumb)
 
 _Static_assert(DRM_IOCTL_VERSION == 0xc0406400 && sizeof(drm_version) == 64, "drm.h");
 _Static_assert(DRM_IOCTL_GEM_CLOSE == 0x40086409, "drm.h");
 _Static_assert(DRM_IOCTL_PRIME_HANDLE_TO_FD == 0xc00c642d && DRM_IOCTL_PRIME_FD_TO_HANDLE == 0xc00c642e, "drm.h");
 _Static_assert(DRM_IOCTL_MODE_CREATE_DUMB == 0xc02064b2 && sizeof(drm_create_dumb) == 32, "drm_mode.h");
+_Static_assert(DRM_IOCTL_MODE_MAP_DUMB == 0xc01064b3 && sizeof(drm_map_dumb) == 16, "drm_mode.h");
 
 enum { DUMB_WIDTH = 1024, DUMB_BPP = 32 }; /* 4 KiB a line: whole pages, and well inside every driver's maxima */
 
@@ -72,16 +78,30 @@ int zc_drm_dumb_new(int card, uint64_t bytes, uint64_t *got) {
     return fd;
 }
 
+/* The core refuses to map what was imported from elsewhere: EINVAL. An import exported again has the first export's
+ * inode too, so that the inode alone would prove nothing. */
+static int is_own(int card, uint32_t handle) {
+    drm_map_dumb map = {.handle = handle};
+    int status = zc_sys_ioctl(card, DRM_IOCTL_MODE_MAP_DUMB, &map);
+    return status == -EINVAL ? 0 : status < 0 ? status : 1;
+}
+
+static int same_inode(int dmabuf, int again) {
+    zc_stat first, second;
+    int status = zc_sys_fstat(dmabuf, &first);
+    if (status == 0) status = zc_sys_fstat(again, &second);
+    return status < 0 ? status : first.ino == second.ino && first.dev == second.dev;
+}
+
 int zc_drm_same_object(int card, int dmabuf) {
     drm_prime_handle prime = {.fd = dmabuf};
     int status = zc_sys_ioctl(card, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime);
     if (status < 0) return status;
-    int again = export_handle(card, prime.handle);
+    status = is_own(card, prime.handle);
+    int again = status > 0 ? export_handle(card, prime.handle) : status;
     close_handle(card, prime.handle);
-    if (again < 0) return again;
-    zc_stat first, second;
-    status = zc_sys_fstat(dmabuf, &first);
-    if (status == 0) status = zc_sys_fstat(again, &second);
+    if (status <= 0 || again < 0) return again;
+    status = same_inode(dmabuf, again);
     zc_sys_close(again);
-    return status < 0 ? status : first.ino == second.ino && first.dev == second.dev;
+    return status;
 }

@@ -75,7 +75,7 @@ int zc_cells_reserve(zc_cells *table, uint32_t sequence, uint32_t count) {
     if (count > INT32_MAX || order->length > INT32_MAX - count) return -ENOMEM;
     int status = grow(order, order->length + count);
     if (status < 0) return status;
-    memset(order->keys + order->length, 0, count * sizeof *order->keys);
+    if (count) memset(order->keys + order->length, 0, count * sizeof *order->keys);
     /* calloc's pages come in with their first write; a read would map the shared zero page and fault again. */
     uint64_t *plane = table->planes[sequence / WORD_BITS];
     for (uint32_t cell = 0; cell < table->size; cell += 512) {

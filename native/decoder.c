@@ -5,11 +5,14 @@
 
 #include "sys.h"
 
+/* A REFUSE may name an earlier request, one that has no answer when all is well, or 0: a message it could not read. */
 static int check(const zc_wire_head *head, const zc_received *got, uint32_t request, uint16_t type, uint64_t bytes) {
-    if (got->bytes < sizeof *head || head->magic != ZC_WIRE_MAGIC || head->bytes != got->bytes) return -EBADMSG;
-    if (head->version != ZC_WIRE_VERSION || head->request != request) return -EBADMSG;
-    if (head->type == ZC_REFUSE && got->bytes == sizeof(zc_wire_refuse)) return -EREMOTEIO;
-    return head->type == type && (!bytes || got->bytes == bytes) ? 0 : -EBADMSG;
+    if (got->bytes < sizeof *head || head->magic != ZC_WIRE_MAGIC) return -EBADMSG;
+    if (head->version != ZC_WIRE_VERSION) return -EPROTONOSUPPORT;
+    if (head->bytes != got->bytes) return -EBADMSG;
+    if (got->fd >= 0) return -EPROTO;
+    if (head->type == ZC_REFUSE && got->bytes == sizeof(zc_wire_refuse) && head->request <= request) return -EREMOTEIO;
+    return head->request == request && head->type == type && (!bytes || got->bytes == bytes) ? 0 : -EBADMSG;
 }
 
 int zc_answer(int socket, uint32_t request, uint16_t type, uint64_t bytes, int timeout_ms, void *message,
@@ -40,9 +43,9 @@ int zc_take_over(int socket, uint32_t request, int timeout_ms, const zc_takeover
     int status = zc_answer(socket, request, ZC_DONE, sizeof(zc_wire_done), timeout_ms, message, &got);
     if (status == -EREMOTEIO) memcpy(out->refusal, ((zc_wire_refuse *)(void *)message)->text, ZC_WIRE_TEXT);
     if (status < 0) return status;
-    if (got.fd >= 0) zc_sys_close(got.fd); /* a DONE carries none: whoever sends one must not cost us a descriptor */
     out->done = ((zc_wire_done *)(void *)message)->done;
     out->woke_ns = got.at_ns;
+    out->has_sender = got.has_sender;
     out->sender_uid = got.sender_uid;
 
     status = take_rows(how, out);

@@ -24,12 +24,14 @@ typedef struct zc_handoff {
     uint64_t ready_ns;  /* from the provider's done.sent_ns until the cells are adopted */
     uint64_t copied;    /* bytes */
     uint32_t sender_uid;
+    int32_t has_sender;
     char refusal[ZC_WIRE_TEXT]; /* the provider's sentence where -EREMOTEIO is returned */
 } zc_handoff;
 
 /* Receives one answer of type `type` to `request` into `message` (at least ZC_WIRE_MOST bytes). 0, what zc_receive
- * returns, -EREMOTEIO after a REFUSE (its text is in `message`), or -EBADMSG for anything else, a wrong length
- * (`bytes`, 0 for any) included. A descriptor in *got belongs to the caller after a 0 only. */
+ * returns, -EREMOTEIO after a REFUSE (its text is in `message`) of this request or an earlier one, -EPROTONOSUPPORT
+ * for another version, -EPROTO where a descriptor came (no answer has one: it is closed), or -EBADMSG for anything
+ * else, a wrong length (`bytes`, 0 for any) included. */
 int zc_answer(int socket, uint32_t request, uint16_t type, uint64_t bytes, int timeout_ms, void *message,
               zc_received *got);
 

@@ -39,8 +39,9 @@ int zc_send(int socket, const void *message, size_t bytes, int fd) {
     return sent < 0 ? (int)sent : (size_t)sent == bytes ? 0 : -EMSGSIZE;
 }
 
+/* As many as the whole of `control` can hold: where no credentials come, their room is descriptors' too. */
 typedef struct found {
-    int fds[MOST_FDS];
+    int fds[sizeof(control) / sizeof(int)];
     int count;
 } found;
 
@@ -49,7 +50,7 @@ static void take_rights(const struct cmsghdr *c, found *f) {
     for (size_t i = 0; i < count; i++) {
         int fd;
         memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-        if (f->count < MOST_FDS) f->fds[f->count++] = fd;
+        f->fds[f->count++] = fd;
     }
 }
 
@@ -86,6 +87,8 @@ int zc_receive(int socket, void *message, size_t room, int timeout_ms, zc_receiv
     int ready = zc_sys_poll_in(socket, timeout_ms);
     if (ready <= 0) return ready < 0 ? ready : -ETIMEDOUT;
     int64_t bytes = zc_sys_recvmsg(socket, &header, MSG_DONTWAIT);
+    /* A peer that closed before it read all of ours: said once, ahead of what it may have sent before. */
+    if (bytes == -ECONNRESET) bytes = zc_sys_recvmsg(socket, &header, MSG_DONTWAIT);
     out->at_ns = zc_sys_now();
     if (bytes < 0) return bytes == -ECONNRESET ? -EPIPE : (int)bytes;
 

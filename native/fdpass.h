@@ -16,7 +16,8 @@ typedef struct zc_received {
 /* Asks the kernel to attach the sender's credentials to every message. Set it before the peer can send. */
 int zc_socket_credentials(int socket);
 
-/* 0 or -errno; fd -1 sends none. -EPIPE where the peer is gone. */
+/* 0 or -errno; fd -1 sends none. -EPIPE where the peer is gone, -EAGAIN where `socket` does not block and the peer has
+ * not read what was sent before. */
 int zc_send(int socket, const void *message, size_t bytes, int fd);
 
 /* Waits at most timeout_ms (negative: for ever). 0, or

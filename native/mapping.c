@@ -23,36 +23,35 @@ _Static_assert(ZC_SYNC_READ == DMA_BUF_SYNC_READ && ZC_SYNC_WRITE == DMA_BUF_SYN
 
 enum { HUGE = 2 << 20 };
 
-/* Address space of `bytes` on a 2 MiB boundary: huge pages can be mapped huge only where address and offset agree. */
-static int reserve_aligned(uint64_t bytes, void **out) {
-    char *at;
-    if (bytes > UINT64_MAX - HUGE) return -ENOMEM;
-    int status = zc_sys_mmap(NULL, -1, bytes + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (void **)&at);
-    if (status < 0) return status;
-    uint64_t page = 4096, head = (HUGE - (uintptr_t)at % HUGE) % HUGE, kept = (bytes + page - 1) / page * page;
-    if (head) zc_sys_munmap(at, head);
-    if (HUGE - head + bytes > kept) zc_sys_munmap(at + head + kept, bytes + HUGE - head - kept);
-    *out = at + head;
-    return 0;
+/* Where `bytes` would lie on a 2 MiB boundary (huge pages are mapped huge only where address and offset agree), or
+ * NULL. A hint and no reservation to map over by MAP_FIXED: a hugetlb file rounds its length up to whole pages and
+ * would replace what lies behind. */
+static void *aligned_hint(uint64_t bytes) {
+    void *at;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    if (bytes < HUGE || bytes > UINT64_MAX - HUGE) return NULL;
+    if (zc_sys_mmap(NULL, -1, bytes + HUGE, PROT_NONE, flags, &at) < 0) return NULL;
+    zc_sys_munmap(at, bytes + HUGE);
+    return (char *)at + (HUGE - (uintptr_t)at % HUGE) % HUGE;
 }
 
 int zc_map(int fd, uint64_t bytes, zc_mapping *out) {
-    int flags = MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0);
-    void *at = NULL;
+    const int flags = MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0);
     *out = (zc_mapping){.fd = -1};
-    if (bytes >= HUGE && reserve_aligned(bytes, &at) == 0) flags |= MAP_FIXED;
-    int status = zc_sys_mmap(at, fd, bytes, PROT_READ | PROT_WRITE, flags, &out->at);
-    if (status < 0) {
-        if (at) zc_sys_munmap(at, bytes);
-        return status;
-    }
+    int status = zc_sys_mmap(aligned_hint(bytes), fd, bytes, PROT_READ | PROT_WRITE, flags, &out->at);
+    if (status < 0) return status;
     out->bytes = bytes;
     out->fd = fd;
     return 0;
 }
 
+/* A hugetlb mapping ends with a whole page, whatever length was asked for, and is not cut anywhere else. */
+static void unmap_whole(void *at, uint64_t bytes) {
+    if (zc_sys_munmap(at, bytes) == -EINVAL) zc_sys_munmap(at, (bytes + HUGE - 1) / HUGE * HUGE);
+}
+
 void zc_unmap(zc_mapping *mapping) {
-    if (mapping->at) zc_sys_munmap(mapping->at, mapping->bytes);
+    if (mapping->at) unmap_whole(mapping->at, mapping->bytes);
     if (mapping->fd >= 0) zc_sys_close(mapping->fd);
     *mapping = (zc_mapping){.fd = -1};
 }

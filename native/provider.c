@@ -3,12 +3,14 @@
  * It ends when the decoder says bye or is gone, and takes the state file that it made with it. Nothing is printed:
  * what goes wrong is a REFUSE message, and the exit code. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fdpass.h"
@@ -23,13 +25,6 @@ int zc_because(zc_provider *p, int code, const char *format, ...) {
     return code;
 }
 
-void zc_slot_clear(zc_slot *slot) {
-    zc_unmap(&slot->mapping);
-    free(slot->tensors);
-    free(slot->runs);
-    *slot = (zc_slot){.mapping = {.fd = -1}};
-}
-
 static zc_wire_head head_of(uint16_t type, size_t bytes, uint32_t request) {
     return (zc_wire_head){ZC_WIRE_MAGIC, ZC_WIRE_VERSION, type, (uint32_t)bytes, request};
 }
@@ -40,8 +35,11 @@ static int refuse(const zc_provider *p, uint32_t request, int code) {
     return zc_send(p->socket, &message, sizeof message, -1);
 }
 
-static int say_hello(zc_provider *p, const zc_wire_head *asked) {
-    zc_wire_hello message = {.head = head_of(ZC_HELLO, sizeof message, asked->request), .role = ZC_PROVIDER,
+static int take_hello(zc_provider *p, const void *body, size_t bytes) {
+    const zc_wire_hello *m = body;
+    if (bytes != sizeof *m || m->role != ZC_DECODER)
+        return zc_because(p, -EBADMSG, "a HELLO of %zu bytes that is not a decoder's", bytes);
+    zc_wire_hello message = {.head = head_of(ZC_HELLO, sizeof message, m->head.request), .role = ZC_PROVIDER,
                              .pid = (uint32_t)getpid(), .flags = zc_asan_built() ? ZC_HELLO_ASAN : 0};
     snprintf(message.name, sizeof message.name, "zcopy-provider %s", p->kernel->name);
     return zc_send(p->socket, &message, sizeof message, -1);
@@ -78,6 +76,7 @@ static const char *foreign_fault(int code) {
     case -EPERM: return "the region's descriptor is not sealed against shrinking and growing";
     case -ENOTTY: return "the region's descriptor is not a dma-buf";
     case -EOVERFLOW: return "the region's descriptor is smaller than announced";
+    case -EMEDIUMTYPE: return "the region is announced neither as sealed nor as a dma-buf";
     default: return "the region's descriptor";
     }
 }
@@ -112,16 +111,21 @@ static int map_region(zc_provider *p, const zc_wire_region *m, int fd, uint64_t 
     return answer_mapped(p, m, received_ns, zc_sys_now() - begin);
 }
 
+static int inherited_region(zc_provider *p, const zc_wire_region *m) {
+    int fd = zc_sys_fcntl(m->inherited_fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? zc_because(p, fd, "the inherited descriptor %d", m->inherited_fd) : fd;
+}
+
 static int take_region(zc_provider *p, const void *body, size_t bytes, const zc_received *got) {
     const zc_wire_region *m = body;
-    int fd = got->fd;
-    if (bytes != sizeof *m || !slot_of(p, m->slot) || !p->slots[m->slot].tensors) {
+    int fd = got->fd, sound = bytes == sizeof *m && slot_of(p, m->slot) && p->slots[m->slot].tensors;
+    if (!sound || (fd >= 0 && m->pass != ZC_PASS_SCM)) {
         if (fd >= 0) zc_sys_close(fd);
-        return zc_because(p, -EBADMSG, "a REGION that fits no slot");
+        return zc_because(p, -EBADMSG, "a REGION that fits no slot or way of passing");
     }
-    if (m->pass == ZC_PASS_INHERIT && fd < 0) fd = zc_sys_fcntl(m->inherited_fd, 1030 /* F_DUPFD_CLOEXEC */, 0);
-    if (fd < 0) return zc_because(p, -EBADF, "REGION came without a descriptor");
-    return map_region(p, m, fd, got->at_ns);
+    if (m->pass == ZC_PASS_INHERIT) fd = inherited_region(p, m);
+    else if (fd < 0) return zc_because(p, -EBADF, "REGION came without a descriptor");
+    return fd < 0 ? fd : map_region(p, m, fd, got->at_ns);
 }
 
 static int take_runs(zc_provider *p, const void *body, size_t bytes) {
@@ -130,13 +134,14 @@ static int take_runs(zc_provider *p, const void *body, size_t bytes) {
         return zc_because(p, -EBADMSG, "a RUNS message of %zu bytes", bytes);
     zc_slot *slot = slot_of(p, m->slot);
     uint32_t have = slot && m->offset ? slot->n_runs : 0;
-    if (!slot || !slot->tensors || m->offset != have || m->count > slot->n_cells - have)
-        return zc_because(p, -EBADMSG, "RUNS at %u do not follow %u", m->offset, have);
+    if (!slot || !slot->tensors || m->offset != have || !m->count || m->count > slot->n_cells - have)
+        return zc_because(p, -EBADMSG, "RUNS: %u at %u do not follow %u", m->count, m->offset, have);
     zc_run *runs = realloc(slot->runs, ((size_t)have + m->count) * sizeof *runs);
     if (!runs) return zc_because(p, -ENOMEM, "RUNS");
     memcpy(runs + have, m + 1, m->count * sizeof *runs);
     slot->runs = runs;
     slot->n_runs = have + m->count;
+    slot->total_runs = m->total;
     zc_layout layout = zc_slot_layout(slot);
     int status = zc_layout_check(&layout);
     if (status == 0) return 0;
@@ -154,7 +159,8 @@ static int begin_check(zc_provider *p, const zc_wire_begin *m, size_t bytes, con
     if (bytes < sizeof *m) return zc_because(p, -EBADMSG, "a BEGIN message of %zu bytes", bytes);
     size_t room = bytes - sizeof *m;
     const zc_slot *slot = slot_of(p, m->slot);
-    if (!slot || !slot->mapping.at || !slot->n_runs) return zc_because(p, -EBADMSG, "BEGIN on slot %u, which is not ready", m->slot);
+    if (!slot || !slot->mapping.at || !slot->n_runs || slot->n_runs != slot->total_runs)
+        return zc_because(p, -EBADMSG, "BEGIN on slot %u, which is not ready", m->slot);
     if (room > sizeof p->made || (room && path[room - 1])) return zc_because(p, -EBADMSG, "a path of %zu bytes", room);
     return m->op == ZC_OP_SAVE && room < 2 ? zc_because(p, -EBADMSG, "SAVE without a path") : 0;
 }
@@ -164,7 +170,7 @@ static int take_begin(zc_provider *p, const void *body, size_t bytes) {
     const char *path = (const char *)(m + 1);
     int status = begin_check(p, m, bytes, path);
     if (status < 0) return status;
-    zc_done done = {.op = m->op};
+    zc_done done = zc_provider_claim(p, m);
     if (m->inject == ZC_EARLY_DONE) { /* lies now, works when the next message shows that the check is over */
         p->pending.begin = *m;
         memcpy(p->pending.path, path, bytes - sizeof *m);
@@ -190,21 +196,38 @@ static int take_drop(zc_provider *p, const void *body, size_t bytes) {
     return zc_send(p->socket, &message, sizeof message, -1);
 }
 
-static int take_pipe(zc_provider *p, int fd) {
+static int take_pipe(zc_provider *p, size_t bytes, int fd) {
+    zc_stat st;
     if (fd < 0) return zc_because(p, -EBADF, "PIPE came without a descriptor");
+    if (bytes != sizeof(zc_wire_head) || zc_sys_fstat(fd, &st) < 0 || !S_ISFIFO(st.mode)) {
+        zc_sys_close(fd);
+        return zc_because(p, -EBADMSG, "a PIPE whose descriptor is not a pipe");
+    }
     if (p->pipe >= 0) zc_sys_close(p->pipe);
     p->pipe = fd;
     return 0;
 }
 
 static int check_head(zc_provider *p, const zc_wire_head *head, const zc_received *got) {
-    if (got->bytes < sizeof *head || head->magic != ZC_WIRE_MAGIC || head->bytes != got->bytes)
-        return zc_because(p, -EBADMSG, "a message of %llu bytes that is not ours", (unsigned long long)got->bytes);
+    unsigned long long bytes = got->bytes;
+    if (bytes < sizeof *head || head->magic != ZC_WIRE_MAGIC)
+        return zc_because(p, -EBADMSG, "a message of %llu bytes that is not ours", bytes);
     if (head->version != ZC_WIRE_VERSION)
         return zc_because(p, -EPROTONOSUPPORT, "protocol version %u, this provider speaks %d", head->version, ZC_WIRE_VERSION);
-    if (got->has_sender && got->sender_uid != geteuid())
-        return zc_because(p, -EACCES, "the decoder runs as uid %u, this provider as %u", got->sender_uid, geteuid());
+    if (head->bytes != bytes)
+        return zc_because(p, -EBADMSG, "a message of %llu bytes that announces %u", bytes, head->bytes);
+    if (got->has_sender && got->sender_uid != getuid()) /* the kernel attaches the real uid */
+        return zc_because(p, -EACCES, "the decoder runs as uid %u, this provider as %u", got->sender_uid, getuid());
     return 0;
+}
+
+static const char *receive_fault(int code) {
+    switch (code) {
+    case -EMFILE: return "a message's descriptor was dropped on the way";
+    case -EPROTO: return "a message with more than one descriptor";
+    case -EMSGSIZE: return "a message longer than the protocol allows";
+    default: return "receiving";
+    }
 }
 
 /* Answers one message. 1 to go on, 0 after a bye, -errno where the peer was refused. */
@@ -216,13 +239,13 @@ static int take(zc_provider *p, const void *message, const zc_received *got) {
     if (status < 0) return status;
     catch_up(p);
     switch (head->type) {
-    case ZC_HELLO: status = say_hello(p, head); break;
+    case ZC_HELLO: status = take_hello(p, message, got->bytes); break;
     case ZC_TENSORS: status = take_tensors(p, message, got->bytes); break;
     case ZC_REGION: status = take_region(p, message, got->bytes, got); break;
     case ZC_RUNS: status = take_runs(p, message, got->bytes); break;
     case ZC_BEGIN: status = take_begin(p, message, got->bytes); break;
     case ZC_DROP: status = take_drop(p, message, got->bytes); break;
-    case ZC_PIPE: status = take_pipe(p, got->fd); break;
+    case ZC_PIPE: status = take_pipe(p, got->bytes, got->fd); break;
     case ZC_BYE: return 0;
     default: return zc_because(p, -EBADMSG, "message type %u", head->type);
     }
@@ -238,7 +261,7 @@ static int serve(zc_provider *p) {
         if (status == -EPIPE) return 0;
         uint32_t request = status == 0 && got.bytes >= sizeof(zc_wire_head) ? ((zc_wire_head *)(void *)message)->request : 0;
         if (status < 0)
-            zc_because(p, status, status == -EMFILE ? "the descriptor was dropped on the way" : "receiving");
+            zc_because(p, status, "%s", receive_fault(status));
         else
             status = take(p, message, &got);
         if (status == 0 || status == -EPIPE) return status;
@@ -260,7 +283,7 @@ int main(int argc, char **argv) {
     p.kernel = zc_kernel_find(argc > 1 ? argv[1] : NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* the terminal's Ctrl-C is the decoder's to handle: we end when its socket closes */
-    if (!p.kernel || p.socket < 0) {
+    if (!p.kernel || p.socket < 0 || zc_socket_credentials(p.socket) < 0) {
         fprintf(stderr, "zcopy-provider: started by zcopy handoff, with a socket in ZCOPY_HANDOFF_FD; see docs/protocol.md\n");
         return 2;
     }

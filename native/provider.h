@@ -10,7 +10,7 @@ typedef struct zc_slot {
     zc_mapping mapping;
     zc_tensor *tensors; /* owned */
     zc_run *runs;       /* owned */
-    uint32_t n_tensors, n_cells, n_runs, flags;
+    uint32_t n_tensors, n_cells, n_runs, total_runs, flags; /* ready when all total_runs are here */
     uint64_t region_bytes;
 } zc_slot;
 
@@ -34,6 +34,8 @@ int zc_because(zc_provider *p, int code, const char *format, ...) __attribute__(
 
 /* Carries a BEGIN out. 0 and *done filled, or -errno and `why`. */
 int zc_provider_do(zc_provider *p, const zc_wire_begin *begin, const char *path, zc_done *done);
+/* The account that a provider would give which has done nothing: what an early "done" says. */
+zc_done zc_provider_claim(const zc_provider *p, const zc_wire_begin *begin);
 zc_layout zc_slot_layout(const zc_slot *slot);
 void zc_slot_clear(zc_slot *slot);
 

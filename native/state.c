@@ -137,8 +137,9 @@ static int check_length(int fd, uint64_t expected) {
 static int check_head(const uint32_t *head, const zc_state *state, const zc_layout *layout, int32_t *pos) {
     uint32_t tokens = (uint32_t)zc_layout_tokens(layout);
     if (head[0] != ZC_STATE_MAGIC || head[1] != ZC_STATE_VERSION) return -EILSEQ;
-    if (head[2] != tokens + 4 || head[3] != UINT32_MAX || head[5] != tokens) return -ESTALE;
+    if (head[2] != tokens + 4 || head[3] != UINT32_MAX || head[4] != 1 || head[5] != tokens) return -ESTALE;
     const uint32_t *at = head + 7 + tokens;
+    if (at[-1] != 0) return -ESTALE; /* n_media */
     if (at[0] != 1 || at[1] != tokens) return -ESTALE;
     at += 2;
     for (uint32_t i = 0; i < tokens; i++, at += 3) {

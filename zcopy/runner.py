@@ -53,7 +53,10 @@ def run(probe: Probe, session: Session) -> Run:
         rows, stopped = _measure(probe, session, host)
         status, code = judge(rows, probe.named(), stopped)
         ended = begun.with_(rows=tuple(rows), status=status, exit=int(code), warnings=tuple(session.warnings))
-        return session.keeper.finish(ended)
+        try:
+            return session.keeper.finish(ended)
+        except Stopped:  # all was measured when the signal came: a complete run is kept as such
+            return session.keeper.finish(ended)
 
 
 def _pin(cpus: tuple[int, ...]) -> None:

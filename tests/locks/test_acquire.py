@@ -101,8 +101,9 @@ def test_who_gave_up_does_not_keep_the_lock_when_its_turn_comes(
 ) -> None:
     holder = worker("gpu0")
     holder.expect("held")
-    with pytest.raises(BusyError):
+    with pytest.raises(BusyError) as busy:
         take("gpu0", wait_ns=SECOND // 10)
+    assert busy.tb is not None  # its frames keep the lock file: that it is closed is not the collector's work
     assert any(thread.name == "lock gpu0" for thread in threading.enumerate())
     holder.finish()
     deadline = time.monotonic() + 5
@@ -179,11 +180,14 @@ def test_a_killed_holder_frees_the_lock_and_its_note_is_not_believed(
 ) -> None:
     holder = worker("gpu0", label="was killed")
     holder.expect("held")
-    waiter = worker("gpu0")
+    waiter = worker("gpu0", hold_s=0)
     waiter.expect("notice")
     holder.kill()
-    waiter.expect("held")
-    waiter.kill()
+    waiter.expect("released")
+    holder = worker("gpu0", label="was killed")
+    holder.expect("held")
+    holder.kill()
+    assert "was killed" in (folder / "gpu0.lock").read_text()
     script(folder / "gpu0.lock")
     with pytest.raises(BusyError) as busy:
         take("gpu0")
@@ -233,13 +237,16 @@ def test_a_child_that_inherited_the_file_does_not_keep_a_released_lock(
 def test_a_forked_copy_does_not_release_the_lock(
     folder: Path, take: Callable[..., Held], free: Callable[[Path], bool]
 ) -> None:
-    with take("gpu0") as held:
-        pid = os.fork()
-        if pid == 0:
-            held.release()
-            os._exit(0)
-        os.waitpid(pid, 0)
-        assert not free(folder / "gpu0.lock")
+    held = take("gpu0", label="still here")
+    pid = os.fork()
+    if pid == 0:
+        held.release()
+        del held  # closes the files
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert not free(folder / "gpu0.lock")
+    assert "still here" in (folder / "gpu0.lock").read_text()
+    held.release()
 
 
 def test_locks_leave_no_files_open(take: Callable[..., Held]) -> None:

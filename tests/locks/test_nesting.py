@@ -45,6 +45,16 @@ def test_nothing_is_left_but_the_lock_and_its_note(folder: Path, worker: Start) 
     assert {path.name for path in folder.iterdir()} == {"gpu0.lock", "gpu0.note"}
 
 
+def test_what_a_killed_child_left_goes_with_the_hold(folder: Path, worker: Start) -> None:
+    outer = worker("gpu0")
+    child = worker("gpu0", environ=outer.expect("held")["environ"])
+    child.expect("held")
+    child.kill()
+    assert list(folder.glob("inner-*"))
+    outer.finish()
+    assert not list(folder.glob("inner-*"))
+
+
 def test_children_of_a_hold_on_two_devices_take_turns_on_both(folder: Path, worker: Start) -> None:
     outer = worker("cpu", "gpu0", children=siblings(folder, "gpu0", "cpu"))
     nested = {"cpu": "nested", "gpu0": "nested"}
@@ -115,17 +125,22 @@ def test_the_token_of_a_killed_holder_takes_or_queues_on_the_real_lock(
     holder = worker("gpu0")
     token = holder.expect("held")["environ"]
     holder.kill()
+    other = script(folder / "gpu0.lock", "sleep", "1")
+    late = worker("gpu0", environ=token, wait_ns=SECOND // 4)
+    assert late.expect("error")["kind"] == "BusyError"
+    other.wait()
     orphan = worker("gpu0", environ=token)
     assert orphan.expect("held")["states"] == {"gpu0": "held"}
     assert not free(folder / "gpu0.lock")
-    orphan.kill()
-    script(folder / "gpu0.lock")
-    late = worker("gpu0", environ=token, wait_ns=SECOND // 2)
-    assert late.expect("error")["kind"] == "BusyError"
 
 
+@pytest.mark.parametrize("end", ["finish", "kill"])
 def test_a_child_that_outlives_the_hold_while_waiting_takes_the_real_lock(
-    folder: Path, worker: Start, until_waiting: Callable[[Path, int], None], free: Callable[[Path], bool]
+    end: str,
+    folder: Path,
+    worker: Start,
+    until_waiting: Callable[[Path, int], None],
+    free: Callable[[Path], bool],
 ) -> None:
     outer = worker("gpu0")
     token = outer.expect("held")["environ"]
@@ -134,7 +149,7 @@ def test_a_child_that_outlives_the_hold_while_waiting_takes_the_real_lock(
     second = worker("gpu0", environ=token)
     (inner,) = folder.glob("inner-*")
     until_waiting(inner, 1)
-    outer.finish()
+    getattr(outer, end)()
     first.finish()
     assert second.expect("held")["states"] == {"gpu0": "held"}
     assert not free(folder / "gpu0.lock")

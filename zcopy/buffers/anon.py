@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from zcopy.buffers.base import Buffer, Capabilities
+from zcopy.errors import MeasurementError
 from zcopy.model import Json
 from zcopy.native.calls import NativeError, refused
 from zcopy.native.region import Region
@@ -22,4 +23,8 @@ class Anon(Buffer):
             raise refused(f"anon: {size} bytes", error) from error
 
     def proof(self, region: Region) -> Mapping[str, Json]:
+        if region.fd >= 0:
+            raise MeasurementError(
+                "anon: the kernel does not confirm this label: the memory has a descriptor"
+            )
         return {"link": None}

@@ -40,7 +40,7 @@ class DmaHeap(Buffer):
         size = self.room(size)
         try:
             with opened(self._node) as heap:
-                return Region(fds.dma_heap(heap, size), size, dmabuf=True)
+                return Region.owning(fds.dma_heap(heap, size), size, dmabuf=True)
         except NativeError as error:
             raise refused(f"{self.name}: {size_text(size)}", error) from error
 

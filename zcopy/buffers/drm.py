@@ -42,7 +42,7 @@ class DrmDumb(Buffer):
         try:
             with opened(self._node) as card:
                 fd, real = fds.drm_dumb(card, self.room(size))
-                return Region(fd, real, dmabuf=True)
+                return Region.owning(fd, real, dmabuf=True)
         except NativeError as error:
             raise refused(f"{self.name}: dumb buffer of {size_text(size)}", error) from error
 

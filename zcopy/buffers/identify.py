@@ -37,6 +37,7 @@ def seal_names(fd: int) -> list[str]:
 
 def prove_memfd(fd: int, size: int, label: str, filesystem: int) -> Mapping[str, Json]:
     """A memfd of `size` bytes on that filesystem (magic), sealed against shrinking, or MeasurementError."""
+    _require(fd >= 0, label, "it has no descriptor")
     found, names, magic = link(fd), seal_names(fd), filesystem_type(fd)
     _require(found.startswith("/memfd:"), label, f"its link is {found!r}")
     _require("shrink" in names and "grow" in names, label, f"its seals are {names}")
@@ -47,6 +48,7 @@ def prove_memfd(fd: int, size: int, label: str, filesystem: int) -> Mapping[str,
 
 def prove_dmabuf(fd: int, size: int, label: str, exporter: str) -> Mapping[str, Json]:
     """A dma-buf of at least `size` bytes exported under that name, or MeasurementError."""
+    _require(fd >= 0, label, "it has no descriptor")
     found, info = link(fd), fdinfo(fd)
     _require(found.startswith("/dmabuf:"), label, f"its link is {found!r}")
     name = info.get("exp_name", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,12 +23,7 @@ HUGE: Final = 2 * MIB
 
 def sealed(label: str, size: int, *, huge: bool = False) -> Region:
     """A mapped, sealed memfd of exactly `size` bytes. Raises NativeError."""
-    fd = fds.memfd(label, size, huge=huge)
-    try:
-        return Region(fd, size)
-    except NativeError:
-        os.close(fd)
-        raise
+    return Region.owning(fds.memfd(label, size, huge=huge), size)
 
 
 class Memfd(Buffer):
@@ -62,7 +56,7 @@ class MemfdThp(Memfd):
             region.populate()
             if mapped_huge(region) < region.size:
                 region.collapse()
-        except NativeError as error:
+        except OSError as error:
             region.close()
             raise refused(f"{self.name}: {size_text(size)} in 2 MiB pages", error) from error
         return region

@@ -27,6 +27,11 @@ def kinds(host: Host) -> tuple[Buffer, ...]:
     return tuple(found)
 
 
+def catalogue() -> tuple[Buffer, ...]:
+    """One of every kind that zcopy knows, whether this box has it or not; heaps and cards are called NAME."""
+    return (*(kind() for kind in _FIXED), *(one("NAME") for _prefix, _here, one in _FAMILIES))
+
+
 def find(name: str, host: Host) -> Buffer:
     """The kind of that name; a well-formed name of a heap or card that is not here is a kind that is unavailable.
 

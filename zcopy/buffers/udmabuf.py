@@ -42,7 +42,7 @@ class Udmabuf(Buffer):
         size = self.room(size)
         try:
             with opened(_NODE) as device:
-                return Region(_new(device, label, size), size, dmabuf=True)
+                return Region.owning(_new(device, label, size), size, dmabuf=True)
         except NativeError as error:
             # EINVAL is udmabuf's word for every broken rule; of ours only the size can break one.
             hint = "see /sys/module/udmabuf/parameters/size_limit_mb" if error.name == "EINVAL" else ""

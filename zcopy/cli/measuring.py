@@ -11,8 +11,9 @@ import zcopy
 from zcopy.cli.context import AppContext, is_true
 from zcopy.cli.locking import lock_settings
 from zcopy.cli.output import Results
-from zcopy.errors import Exit
-from zcopy.model import Json, Run
+from zcopy.errors import Exit, Stopped, ZcopyError
+from zcopy.model import Json, Run, Status, Warning_
+from zcopy.render import Format
 from zcopy.table import Report, Table
 
 if TYPE_CHECKING:
@@ -40,7 +41,13 @@ def measure(
     """Runs the probe, tells the run's warnings, writes its report; the exit code."""
     from zcopy.runner import run
 
-    done = run(probe, _session(app, common))
+    session = _session(app, common)
+    try:
+        done = run(probe, session)
+    except (ZcopyError, Stopped) as end:
+        if results.format is Format.JSON:  # whoever reads JSON gets a document, whatever happened
+            results.emit(report(_unmeasured(probe, session, end)), partial=True)
+        raise
     if common.require_save and not common.no_save and not done.saved and done.exit == Exit.OK:
         done = done.with_(exit=int(Exit.OUTPUT))
     app.progress.clear()
@@ -50,6 +57,24 @@ def measure(
     if done.saved and app.settings.stderr_tty:
         app.note(f"saved as {done.id} (zcopy history show @last)")
     return done.exit
+
+
+def _unmeasured(probe: Probe, session: Session, end: ZcopyError | Stopped) -> Run:
+    """The run that never got to its first case: no rows, and the reason as a warning."""
+    stopped = isinstance(end, Stopped)
+    text = "stopped before the first case" if isinstance(end, Stopped) else end.message
+    known = {Exit.REFUSED: Status.REFUSED, Exit.SKIPPED: Status.SKIPPED}
+    return Run(
+        id=session.run_id,
+        command=probe.command,
+        started=session.started,
+        version=session.version,
+        argv=session.argv,
+        params=probe.params(),
+        warnings=(*session.warnings, Warning_("not-measured", text)),
+        status=Status.INTERRUPTED if stopped else known.get(end.exit, Status.FAILED),
+        exit=int(end.exit),
+    )
 
 
 def _session(app: AppContext, common: Common) -> Session:

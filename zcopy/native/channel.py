@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from zcopy.errors import MeasurementError
 from zcopy.native import wire
 from zcopy.native._zc import ffi, lib
-from zcopy.native.calls import NativeError
 
 _ROLE_DECODER: Final = 1
+_ROLE_PROVIDER: Final = 2
+_MOST_MS: Final = (1 << 31) - 1  # what poll(2) takes
 
 # What each failure of the socket means to the reader of an error message.
 _FAULTS: Final = {
@@ -20,7 +22,8 @@ _FAULTS: Final = {
     errno.EPIPE: "is gone",
     errno.EMFILE: "sent a descriptor that was dropped on the way (MSG_CTRUNC)",
     errno.EMSGSIZE: "sent a message longer than the protocol allows",
-    errno.EPROTO: "sent more than one descriptor",
+    errno.EPROTO: "sent a descriptor that nobody asked for",
+    errno.EPROTONOSUPPORT: f"speaks another version of the protocol than {wire.VERSION}",
     errno.EBADMSG: "sent a message that is not the expected one",
 }
 
@@ -36,15 +39,27 @@ class PeerError(MeasurementError):
 class Channel:
     """Owns a connected SEQPACKET socket (`fd`) towards a peer that is called `who` in errors.
 
-    `ticks` is a monotonic clock in ns; every wait ends `deadline_ns` after it began.
+    `ticks` is a monotonic clock in ns; every wait ends `deadline_ns` after it began, also the wait for room to send.
+    `epitaph` says what became of a peer that is gone. After a PeerError (`broken`) question and answer are no longer
+    in step: nothing more can be asked.
     """
 
-    def __init__(self, fd: int, who: str, deadline_ns: int, ticks: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        fd: int,
+        who: str,
+        deadline_ns: int,
+        ticks: Callable[[], int],
+        epitaph: Callable[[], str] = lambda: "",
+    ) -> None:
         self.fd = fd
         self.who = who
         self.deadline_ns = deadline_ns
+        self.broken: PeerError | None = None
         self._ticks = ticks
+        self._epitaph = epitaph
         self._requests = 0
+        os.set_blocking(fd, False)
         self._buffer = ffi.new("char[]", wire.MOST)
         self._received = ffi.new("zc_received *")
 
@@ -52,8 +67,14 @@ class Channel:
         """Sends a message and returns its request number. Raises PeerError."""
         self._requests += 1
         data = wire.message(kind, self._requests, body)
-        if (status := lib.zc_send(self.fd, data, len(data), fd)) < 0:
-            raise self.fault(-status)
+        end = self._ticks() + self.deadline_ns
+        while (status := lib.zc_send(self.fd, data, len(data), fd)) == -errno.EAGAIN:
+            room = select.poll()
+            room.register(self.fd, select.POLLOUT)
+            if not room.poll(self._left_ms(end)):
+                raise self.fail(errno.ETIMEDOUT, "does not read what it is sent")
+        if status < 0:
+            raise self.last_words() or self.fault(-status)
         return self._requests
 
     def answer(self, request: int, kind: wire.Type, size: int) -> bytes:
@@ -61,10 +82,9 @@ class Channel:
         whole = wire.HEAD.size + size
         self.wait(
             lambda ms: lib.zc_answer(self.fd, request, kind, whole, ms, self._buffer, self._received),
-            lambda: self._refusal(),
+            self._refusal,
         )
-        self._close_stray()
-        self.check_sender()
+        self.check_sender(self._received)
         return bytes(ffi.buffer(self._buffer, whole)[wire.HEAD.size :])
 
     def wait(self, call: Callable[[int], int], refusal: Callable[[], str]) -> None:
@@ -74,35 +94,38 @@ class Channel:
         """
         end = self._ticks() + self.deadline_ns
         while True:
-            left = max(0, (end - self._ticks()) // 1_000_000)
-            status = call(left)
+            status = call(self._left_ms(end))
             if status == 0:
                 return
             if status == -errno.EREMOTEIO:
-                raise PeerError(self.who, errno.EREMOTEIO, f"refused: {refusal()}")
+                raise self.fail(errno.EREMOTEIO, f"refused: {refusal()}")
             if status != -errno.EINTR:
                 raise self.fault(-status)
 
-    def check_sender(self) -> None:
-        """The kernel's word on who sent the last message: another user than ours is refused."""
-        sender = self._received
-        if sender.has_sender and sender.sender_uid != os.geteuid():
-            uids = f"uid {sender.sender_uid}, we as {os.geteuid()}"
-            raise PeerError(self.who, errno.EACCES, f"runs as another user ({uids})")
+    def check_sender(self, sender: Any) -> None:
+        """The kernel's word on who sent a message (its real uid): another user than ours is refused."""
+        if sender.has_sender and sender.sender_uid != os.getuid():
+            uids = f"uid {sender.sender_uid}, we as {os.getuid()}"
+            raise self.fail(errno.EACCES, f"runs as another user ({uids})")
+
+    def fail(self, code: int, text: str) -> PeerError:
+        """A PeerError that says `text` of the peer; from now on the channel is broken."""
+        self.broken = PeerError(self.who, code, text)
+        return self.broken
 
     def fault(self, code: int) -> PeerError:
         """The PeerError for an errno of the socket."""
-        known = _FAULTS.get(code)
-        return PeerError(
-            self.who, code, known or f"cannot be spoken to: {NativeError(code, os.strerror(code)).strerror}"
-        )
+        text = _FAULTS.get(code) or f"cannot be spoken to: {os.strerror(code)}"
+        return self.fail(code, text + (self._epitaph() if code == errno.EPIPE else ""))
 
     def hello(self) -> wire.Hello:
         """Greets and returns the peer's greeting. Raises PeerError."""
         body = wire.HELLO.pack(_ROLE_DECODER, os.getpid(), 0, 0, b"zcopy")
-        return wire.Hello.parse(
-            self.answer(self.send(wire.Type.HELLO, body), wire.Type.HELLO, wire.HELLO.size)
-        )
+        answer = self.answer(self.send(wire.Type.HELLO, body), wire.Type.HELLO, wire.HELLO.size)
+        hello = wire.Hello.parse(answer)
+        if hello.role != _ROLE_PROVIDER:
+            raise self.fail(errno.EBADMSG, f"says that its role is {hello.role}, not a provider's")
+        return hello
 
     def close(self) -> None:
         """Closes the socket. Idempotent."""
@@ -114,13 +137,19 @@ class Channel:
         raw = bytes(ffi.buffer(self._buffer, wire.HEAD.size + wire.REFUSE.size)[wire.HEAD.size :])
         return refusal_text(wire.REFUSE.unpack(raw)[2])
 
-    def _close_stray(self) -> None:
-        if self._received.fd >= 0:
-            os.close(self._received.fd)
-            self._received.fd = -1
+    def last_words(self) -> PeerError | None:
+        """What a peer that reads no more has sent before: a refusal, or None."""
+        kind, size = wire.Type.REFUSE, wire.HEAD.size + wire.REFUSE.size
+        status = lib.zc_answer(self.fd, self._requests, kind, size, 0, self._buffer, self._received)
+        if status != -errno.EREMOTEIO:
+            return None
+        return self.fail(errno.EREMOTEIO, f"refused: {self._refusal()}")
+
+    def _left_ms(self, end: int) -> int:
+        return min(max(0, (end - self._ticks()) // 1_000_000), _MOST_MS)
 
 
 def refusal_text(raw: bytes) -> str:
     """The peer's sentence, printable and on one line."""
     text = raw.split(b"\0")[0].decode("utf-8", "replace")
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return "".join(char if char.isprintable() else "?" for char in text) or "it gives no reason"

@@ -43,7 +43,7 @@ def drm_driver(card: int) -> str:
 
 
 def drm_owns(card: int, dmabuf: int) -> bool:
-    """Whether a dma-buf comes from this card: imported there and exported again it has the same inode."""
+    """Whether a dma-buf comes from this card, which maps its own but no import, under the inode of its export."""
     return bool(check(lib.zc_drm_same_object(card, dmabuf)))
 
 

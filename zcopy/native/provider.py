@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,14 +15,17 @@ from typing import Any, Final
 from zcopy.errors import MeasurementError, SkippedError
 from zcopy.native import wire
 from zcopy.native._zc import ffi, lib
-from zcopy.native.calls import check, failed
+from zcopy.native.calls import check
 from zcopy.native.cells import Adoption, CellTable
 from zcopy.native.channel import Channel, refusal_text
+from zcopy.native.process import Process
 from zcopy.native.region import Export, Region
 from zcopy.native.rows import Layout
 
 SOCKET_VARIABLE: Final = "ZCOPY_HANDOFF_FD"  # tells a provider which descriptor its socket is
-_GRACE_S: Final = 5.0  # after the socket is closed a provider has this long to end by itself
+_WHO: Final = "the provider"
+_MOST_FAULTS: Final = 1 << 48  # more pages than an address space has
+_NO_TIMES: Final = "tells times that cannot be on this box's CLOCK_MONOTONIC"
 _HELPERS: Final = Path(__file__).parent.parent / "helpers"
 
 
@@ -107,14 +110,22 @@ class Provider:
         *,
         deadline_ns: int,
         ticks: Callable[[], int],
-        environ: dict[str, str],
+        environ: Mapping[str, str],
         inherit: Sequence[int] = (),
     ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
             check(lib.zc_socket_credentials(end.fileno()))
-        self._process = _spawn(command, theirs, ours, environ, inherit)
-        self.channel = Channel(ours.detach(), "the provider", deadline_ns, ticks)
+        environ = {**environ, SOCKET_VARIABLE: str(theirs.fileno())}
+        try:
+            self._process = Process(_WHO, command, environ, (theirs.fileno(), *inherit))
+        except MeasurementError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self.channel = Channel(ours.detach(), _WHO, deadline_ns, ticks, self._process.epitaph)
+        self._asked_ns = 0
         try:
             self.hello = self.channel.hello()
         except BaseException:
@@ -147,7 +158,10 @@ class Provider:
             slot, int(inherited), export.fd if inherited else -1, flags, export.size, sent
         )
         request = self.channel.send(wire.Type.REGION, body, -1 if inherited else export.fd)
-        return sent, wire.Mapped.parse(self.channel.answer(request, wire.Type.MAPPED, wire.MAPPED.size))
+        mapped = wire.Mapped.parse(self.channel.answer(request, wire.Type.MAPPED, wire.MAPPED.size))
+        if not sent <= mapped.received_ns <= mapped.received_ns + mapped.map_ns <= lib.zc_sys_now():
+            raise self.channel.fail(errno.EBADMSG, _NO_TIMES)
+        return sent, mapped
 
     def drop(self, slot: wire.Slot) -> None:
         """Has a slot unmapped, and waits until it is."""
@@ -160,6 +174,7 @@ class Provider:
 
     def begin(self, request: Request) -> int:
         """Starts a request; its number."""
+        self._asked_ns = int(lib.zc_sys_now())
         return self.channel.send(wire.Type.BEGIN, request.body())
 
     def take_over(
@@ -190,27 +205,36 @@ class Provider:
             return status
 
         self.channel.wait(call, lambda: refusal_text(ffi.string(out.refusal)))
+        self.channel.check_sender(out)
+        self._check_times(out.done, int(out.woke_ns))
         if adopting:
             check(adopting[0])
         return _handoff(out)
+
+    def _check_times(self, done: Any, woke_ns: int) -> None:
+        """What cannot be on one CLOCK_MONOTONIC is no measurement. Raises PeerError."""
+        in_order = self._asked_ns <= done.begin_ns <= done.end_ns <= done.sent_ns <= woke_ns
+        if not in_order or done.preread_ns > woke_ns - self._asked_ns:
+            raise self.channel.fail(errno.EBADMSG, _NO_TIMES)
+        if max(done.faults, done.preread_faults) > _MOST_FAULTS:
+            raise self.channel.fail(errno.EBADMSG, "counts page faults that cannot be")
 
     def finish(self, request: int) -> Done:
         """Waits for the request's "done" and nothing else."""
         return self.take_over(request, CellTable(1), None).done
 
     def close(self, *, kill: bool = False) -> None:
-        """Ends the process and reaps it; without `kill` it is told to go and has a moment to. Idempotent."""
+        """Ends the process and reaps it. Idempotent.
+
+        It is told to go and has a moment to; with `kill`, or when it has broken the protocol, it has not.
+        """
+        broken = self.channel.broken
+        kill = kill or (broken is not None and broken.code != errno.EREMOTEIO)
         if not kill and self.channel.fd >= 0:
             with contextlib.suppress(MeasurementError):
                 self.channel.send(wire.Type.BYE)
         self.channel.close()
-        if kill:
-            self._process.kill()
-        try:
-            self._process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.end(kill=kill)
 
     def __enter__(self) -> Provider:
         return self
@@ -219,30 +243,6 @@ class Provider:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(kill=kind is not None)
-
-
-def _spawn(
-    command: Sequence[str],
-    theirs: socket.socket,
-    ours: socket.socket,
-    environ: dict[str, str],
-    inherit: Sequence[int],
-) -> subprocess.Popen[bytes]:
-    """The process with `theirs` inherited, which is closed here in any case; stdout is never the helper's."""
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**environ, SOCKET_VARIABLE: str(theirs.fileno())},
-            pass_fds=(theirs.fileno(), *inherit),
-        )
-    except OSError as error:
-        ours.close()
-        raise failed(f"cannot start the provider {command[0]}", error) from error
-    finally:
-        theirs.close()
 
 
 def _handoff(out: Any) -> Handoff:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from zcopy.native._zc import ffi, lib
-from zcopy.native.calls import check
+from zcopy.native.calls import NativeError, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,15 @@ class Region:
         self._mapping: _Mapping | None = _Mapping(fd, size)
         self.size = size
         self.dmabuf = dmabuf
+
+    @classmethod
+    def owning(cls, fd: int, size: int, *, dmabuf: bool = False) -> Region:
+        """The region of a new descriptor, which is closed where it cannot be mapped. Raises NativeError."""
+        try:
+            return cls(fd, size, dmabuf=dmabuf)
+        except NativeError:
+            os.close(fd)
+            raise
 
     @property
     def _raw(self) -> Any:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from zcopy.errors import MeasurementError, RefusedError, SkippedError, ZcopyError
 from zcopy.model import Json, Outcome, Row
 from zcopy.native.calls import NativeError, sentence
+from zcopy.native.provider import Done
 from zcopy.native.rows import Difference
 from zcopy.probes.handoff.params import Length, Variant
 from zcopy.probes.handoff.stage import Bench, Stage
@@ -65,6 +66,13 @@ class Arm(ABC):
             raise MeasurementError(str(wrong))
         self.verified = True
 
+    def claim(self, done: Done, expected: int) -> None:
+        """Ends the arm as failed where the provider's account does not come to the bytes that were asked for."""
+        if done.bytes != expected:
+            raise MeasurementError(
+                f"the provider says that it wrote {done.bytes} bytes, the request has {expected}"
+            )
+
     def run(self, step: str) -> None:
         """`prepare` or `sample`, with every fault turned into the arm's outcome."""
         try:
@@ -72,13 +80,14 @@ class Arm(ABC):
         except ZcopyError as error:
             kind = next((each for each in _OUTCOMES if isinstance(error, each)), MeasurementError)
             self._end(_OUTCOMES[kind], f"{error.message} ({error.hint})" if error.hint else error.message)
-        except NativeError as error:
+        except OSError as error:
             self._end(Outcome.FAILED, sentence(f"{self.variant.route}: {step}", error))
 
     def _end(self, outcome: Outcome, reason: str) -> None:
         self.outcome, self.reason = outcome, reason
         self.verified = False
         self.close()
+        self.stage.forget()  # where the fault came between adopting and giving the cells back
         if outcome is Outcome.FAILED:
             with suppress(NativeError):
                 self.stage.mend()

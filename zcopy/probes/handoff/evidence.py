@@ -12,7 +12,9 @@ from typing import Final
 
 from zcopy.errors import MeasurementError
 
-_FLOOR: Final = 1 << 20  # smaller mappings come and go with the allocator's arenas
+_FLOOR: Final = (
+    8 << 20
+)  # what the interpreter's own heap may grow by, in steps of a MiB, in a run of many variants
 
 
 @dataclass(frozen=True, slots=True)

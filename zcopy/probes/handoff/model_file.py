@@ -60,14 +60,10 @@ def _geometry(path: Path, header: _Header) -> Geometry:
     heads = header.numbers("attention.head_count_kv") or header.numbers("attention.head_count") or [0]
     key = header.number("attention.key_length") or _head_size(header)
     value = header.number("attention.value_length") or key
-    per_layer = heads * layers if len(heads) == 1 else heads
-    if (
-        not 0 < layers <= MOST_LAYERS
-        or len(per_layer) != layers
-        or not 0 < key <= 65536
-        or not 0 < value <= 65536
-    ):
+    known = 0 < layers <= MOST_LAYERS and 0 < key <= 65536 and 0 < value <= 65536
+    if not known or len(heads) not in (1, layers):
         raise ValueError(f"{layers} layers, {len(heads)} head counts, heads of {key} and {value}")
+    per_layer = heads * layers if len(heads) == 1 else heads
     if not all(0 <= count <= 4096 for count in per_layer) or not any(per_layer):
         raise ValueError("no layer has attention, or its heads are absurd")
     rows = tuple((count * key, count * value) for count in per_layer if count)

@@ -10,8 +10,7 @@ from pathlib import Path
 from zcopy.errors import MeasurementError, RefusedError
 from zcopy.native import rows, wire
 from zcopy.native.calls import NativeError, failed
-from zcopy.native.channel import PeerError
-from zcopy.native.provider import Done, Provider
+from zcopy.native.provider import Done, Handoff, Provider
 from zcopy.native.region import Region
 from zcopy.probes.handoff.arm import Arm
 from zcopy.probes.handoff.evidence import Meter
@@ -122,6 +121,7 @@ class FileArm(MovingArm):
         self._file.used()
         if timed or not self.verified:
             self.check(nonce)
+        self.claim(done, self.stage.layout.state_bytes)
         if timed:
             self.bytes_copied = read + done.bytes
             self.extra["n_read"] = read
@@ -142,7 +142,8 @@ class FileArm(MovingArm):
         except OSError as error:
             raise failed(f"the state file {path}", error) from error
         try:
-            read = rows.restore_state(fd, self._state, self.region, self.stage.layout, self._pos)
+            with self.region.access(write=True):
+                read = rows.restore_state(fd, self._state, self.region, self.stage.layout, self._pos)
         except NativeError as error:
             raise MeasurementError(f"the state file {path}: {_state_fault(error, fd, self.stage)}") from error
         finally:
@@ -174,21 +175,33 @@ class CopyArm(MovingArm):
         request = self.bench.request(
             wire.Op.WRITE, nonce, slot=wire.Slot.SOURCE, inject=self.bench.params.fault
         )
-        handoff = provider.take_over(
-            provider.begin(request),
-            self.stage.table,
-            self.stage.adoption,
-            (self.region, self.stage.layout, source, self.stage.packed),
-        )
+        handoff, sync = self._take_over(provider, provider.begin(request), source)
         self.stage.forget()
         if timed or not self.verified:
             self.check(nonce)
+        self.claim(handoff.done, self.stage.layout.payload)
         if timed:
             self.bytes_copied = handoff.copied
             self.note(
                 write=handoff.done.ns, wake=handoff.wake_ns, copy=handoff.copy_ns, adopt=handoff.adopt_ns
             )
-            self.note(ready=handoff.ready_ns, total=handoff.ready_ns)
+            self.note(ready=handoff.ready_ns, total=handoff.ready_ns + sync)
+            if self.region.dmabuf:
+                self.note(sync=sync)
+
+    def _take_over(self, provider: Provider, number: int, source: Region) -> tuple[Handoff, int]:
+        """The copy and the adoption inside a pair of begin and end, and what the pair took on a dma-buf, in ns."""
+        ticks = self.bench.ticks
+        began = ticks()
+        self.region.begin(write=True)
+        opened = ticks()
+        try:
+            rows_ = (self.region, self.stage.layout, source, self.stage.packed)
+            handoff = provider.take_over(number, self.stage.table, self.stage.adoption, rows_)
+        finally:
+            closing = ticks()
+            self.region.end(write=True)
+        return handoff, (opened - began + ticks() - closing) if self.region.dmabuf else 0
 
 
 class PipeArm(MovingArm):
@@ -197,11 +210,16 @@ class PipeArm(MovingArm):
     def __init__(self, bench: Bench, stage: Stage, variant: Variant) -> None:
         super().__init__(bench, stage, variant)
         self._pipe = -1
+        self._writer: Provider | None = None  # who has the other end
 
     def prepare(self) -> None:
         if unstated := self.bench.params.cache.unstated_rotation():
             raise RefusedError(unstated)
-        _, provider = self.stage.source()
+        super().prepare()
+
+    def _give_end(self, provider: Provider) -> None:
+        """A pipe to this provider; the writing end stays with it alone, so that its end is the stream's."""
+        self._close_pipe()
         self._pipe, end = os.pipe2(os.O_CLOEXEC)
         try:
             with suppress(OSError):  # an unprivileged user may be at fs.pipe-user-pages-soft
@@ -211,11 +229,13 @@ class PipeArm(MovingArm):
             provider.pipe(end)
         finally:
             os.close(end)
-        super().prepare()
+        self._writer = provider
 
     def hand_over(self, nonce: int, *, timed: bool) -> None:
         self.fill_source(nonce)
         _, provider = self.stage.source()
+        if provider is not self._writer:  # none yet, or another variant's fault has cost us the last one
+            self._give_end(provider)
         meter = self.meter(provider)
         number = provider.begin(
             self.bench.request(wire.Op.STREAM, 1, slot=wire.Slot.SOURCE, inject=self.late)
@@ -228,26 +248,31 @@ class PipeArm(MovingArm):
         self.stage.forget()
         if timed or not self.verified:
             self.check(nonce)
+        self.claim(done, self.stage.layout.payload)
         if timed:
             self.bytes_copied = read + done.bytes
             self.extra["n_read"] = read
             self.note(stream=ended - done.begin_ns, adopt=adopt, total=ended - done.begin_ns + adopt)
 
     def _receive(self, provider: Provider) -> int:
-        timeout_ms = self.bench.params.deadline_ns // 1_000_000
+        timeout_ms = min(self.bench.params.deadline_ns // 1_000_000, (1 << 31) - 1)
         try:
-            return rows.receive_rows(
-                self._pipe, provider.channel.fd, timeout_ms, self.region, self.stage.layout
-            )
+            with self.region.access(write=True):
+                return rows.receive_rows(
+                    self._pipe, provider.channel.fd, timeout_ms, self.region, self.stage.layout
+                )
         except NativeError as error:
-            if error.name == "ENODATA":
-                raise MeasurementError(
-                    "the provider said done, or went away, before all rows were written"
-                ) from error
-            raise PeerError("the provider", error.errno or 0, f"did not stream: {error.strerror}") from error
+            short = "said done, or went away, before all rows were written"
+            text = short if error.name == "ENODATA" else f"did not stream: {error.strerror}"
+            channel = provider.channel
+            raise channel.last_words() or channel.fail(error.errno or 0, text) from error
 
     def close(self) -> None:
         super().close()
+        self._writer = None
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1

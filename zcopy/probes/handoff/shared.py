@@ -11,7 +11,7 @@ from zcopy.native.calls import NativeError, refused
 from zcopy.native.provider import Handoff, Provider
 from zcopy.native.region import Region
 from zcopy.probes.handoff.arm import Arm
-from zcopy.probes.handoff.evidence import Meter, SharedProof
+from zcopy.probes.handoff.evidence import Meter, Moved, SharedProof
 from zcopy.probes.handoff.params import Variant
 from zcopy.probes.handoff.stage import Bench, Stage
 
@@ -115,10 +115,9 @@ class SharedArm(Arm):
         if "proof" not in self.extra:
             self.extra["proof"] = dict(self.stage.kind.proof(self._region))
 
-    def claim_zero(self, meter: Meter) -> None:
+    def claim_zero(self, moved: Moved | None) -> None:
         """0 bytes copied is claimed only where the kernel saw nothing move; else the arm fails."""
         assert self._region is not None and self._proof is not None
-        moved = meter.stop()
         fault = self._proof.fault(self._region.address, frozenset(self.bench.inodes))
         if moved is not None:
             self.extra["proc_io_bytes"] = moved.total
@@ -157,6 +156,7 @@ class ReusedArm(SharedArm):
         nonce = self.bench.nonce()
         handoff = self.first_request(nonce)
         self.require(self.stage.verify(self._region, nonce, 0), handoff.done.reports)
+        self.claim(handoff.done, self.stage.layout.payload)
         if self.stage.give_target(self._region):
             self._lent = True
             self._seed = self.stage.target_seed
@@ -170,9 +170,11 @@ class ReusedArm(SharedArm):
         nonce = self.bench.nonce()
         meter = self.meter()
         handoff = self.request(nonce)
-        self.claim_zero(meter)
+        moved = meter.stop()
         sync = self.sync()
         self.require(self.stage.verify(self._region, nonce, self._seed), handoff.done.reports)
+        self.claim(handoff.done, self.stage.layout.payload)
+        self.claim_zero(moved)
         self.note(write=handoff.done.ns, wake=handoff.wake_ns, adopt=handoff.adopt_ns, ready=handoff.ready_ns)
         self.note(total=handoff.ready_ns + sync)
 
@@ -201,9 +203,11 @@ class FreshArm(SharedArm):
         nonce = self.bench.nonce()
         meter = self.meter()
         first = self.first_request(nonce)
-        self.claim_zero(meter)
+        moved = meter.stop()
         sync = self.sync()
         self.require(self.stage.verify(self._region, nonce, 0), first.done.reports)
+        self.claim(first.done, self.stage.layout.payload)
+        self.claim_zero(moved)
         warm = self.request(nonce)
         self.note(write=warm.done.ns, wake=first.wake_ns, adopt=first.adopt_ns, ready=first.ready_ns)
         self.note(total=self._paid(first, warm) + sync)

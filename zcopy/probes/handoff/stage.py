@@ -76,7 +76,8 @@ class Stage:
         self.table = self._table()
         self.adoption = self._adoption()
         self._owned = ExitStack()
-        self._source: tuple[Region, Provider] | None = None
+        self._source: Region | None = None
+        self._server: Provider | None = None
         self._target: Region | None = None
         self.target_seed = bench.nonce()
 
@@ -139,16 +140,25 @@ class Stage:
             self.guard(self._target, self.target_seed)
 
     def source(self) -> tuple[Region, Provider]:
-        """The provider's packed rows, and the provider: for the routes that move bytes. Made at the first call."""
+        """The provider's packed rows, and the provider: for the routes that move bytes.
+
+        Made at the first call; a provider that has failed one variant is replaced for the next.
+        """
         if self._source is None:
-            region = self._new_source()
-            self._owned.callback(self.release, region)
-            provider = self.bench.provider()
-            self._owned.callback(provider.close)
-            provider.tensors(wire.Slot.SOURCE, self.packed, self.bench.params.cache.numbers)
-            provider.map(wire.Slot.SOURCE, region.export())
-            self._source = region, provider
-        return self._source
+            self._source = self._new_source()
+            self._owned.callback(self.release, self._source)
+            self._owned.callback(self._dismiss)
+        if self._server is None or self._server.channel.broken:
+            self._dismiss()
+            self._server = self.bench.provider()
+            self._server.tensors(wire.Slot.SOURCE, self.packed, self.bench.params.cache.numbers)
+            self._server.map(wire.Slot.SOURCE, self._source.export())
+        return self._source, self._server
+
+    def _dismiss(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
     def _new_source(self) -> Region:
         try:
@@ -184,5 +194,5 @@ class Stage:
 
     def close(self) -> None:
         """Ends the source's provider and gives its memory back. Idempotent."""
-        self._source = self._target = None
         self._owned.close()
+        self._source = self._target = None

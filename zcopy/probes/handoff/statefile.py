@@ -27,17 +27,24 @@ class StateFile:
         """Raises MeasurementError where the folder cannot be made or written."""
         self._fresh = fresh
         self._count = 0
+        self._lock = -1
         self._folder: Path | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             sweep(folder)
-            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
-            self._lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            while not self._locked(Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))):
+                self.close()
         except OSError as error:
             self.close()
             raise failed(f"--state-dir {folder}", error) from error
-        self.filesystem = filesystem(self._folder)
+        self.filesystem = filesystem(folder)
+
+    def _locked(self, folder: Path) -> bool:
+        """Makes `folder` ours; False where another run's sweep took it before the lock was there."""
+        self._folder = folder
+        self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        return os.fstat(self._lock).st_nlink > 0
 
     def next(self) -> str:
         """The path of the coming request."""
@@ -56,7 +63,7 @@ class StateFile:
         if self._folder is not None:
             _remove(self._folder)
             self._folder = None
-        if getattr(self, "_lock", -1) >= 0:
+        if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
@@ -65,6 +72,8 @@ def sweep(folder: Path) -> None:
     """Removes what runs that were killed have left in `folder`."""
     for left in folder.glob(f"{_PREFIX}*"):
         with suppress(OSError):
+            if left.lstat().st_uid != os.geteuid() or left.is_symlink():
+                continue  # in a folder that others can write to, nobody else chooses what we remove
             fd = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

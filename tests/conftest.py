@@ -1,0 +1,81 @@
+"""What every area shares: whether a test, or a hundred calls, have left anything behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Held:
+    """What this process holds: descriptors by target, mappings by kind and name (bytes), living or dead children.
+
+    Of private memory only the sum is kept: the allocators of C and Python keep some of what was freed.
+    """
+
+    fds: Counter[str]
+    mappings: Counter[str]
+    children: frozenset[int]
+    private: int
+
+
+def _targets() -> Iterator[str]:
+    for fd in Path("/proc/self/fd").iterdir():
+        try:
+            yield os.readlink(fd)  # noqa: PTH115
+        except OSError:
+            continue  # the listing's own
+
+
+def _children() -> Iterator[int]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has ended meanwhile
+        if parent == os.getpid():
+            yield int(stat.parent.name)
+
+
+def _mappings() -> tuple[Counter[str], int]:
+    """Shared mappings and reserved address space by name, and the bytes of private writable memory."""
+    named: Counter[str] = Counter()
+    private = 0
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, mode, _, _, _, *name = line.split(maxsplit=5)
+        first, _, end = span.partition("-")
+        size = int(end, 16) - int(first, 16)
+        if mode.endswith("s") or (mode == "---p" and not name):
+            named[f"{mode} {' '.join(name)}"] += size
+        elif mode == "rw-p":
+            private += size
+    return named, private
+
+
+def _held() -> Held:
+    gc.collect()
+    named, private = _mappings()
+    return Held(Counter(_targets()), named, frozenset(_children()), private)
+
+
+@pytest.fixture
+def held() -> Callable[[], Held]:
+    """Asks what this process holds now."""
+    return _held
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """Fails a test after which this process holds a descriptor, a shared mapping or a child more (or less)."""
+    before = _held()
+    yield
+    after = _held()
+    assert after.fds == before.fds
+    assert after.children == before.children
+    assert after.mappings == before.mappings
