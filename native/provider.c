@@ -264,7 +264,7 @@ static int serve(zc_provider *p) {
             zc_because(p, status, "%s", receive_fault(status));
         else
             status = take(p, message, &got);
-        if (status == 0 || status == -EPIPE) return status;
+        if (status == 0) return 0;
         if (status < 0 && refuse(p, request, status) < 0) return status;
     }
 }
@@ -282,6 +282,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < ZC_SLOTS; i++) p.slots[i].mapping.fd = -1;
     p.kernel = zc_kernel_find(argc > 1 ? argv[1] : NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* both come back as errors, and those as sentences */
     signal(SIGINT, SIG_IGN); /* the terminal's Ctrl-C is the decoder's to handle: we end when its socket closes */
     if (!p.kernel || p.socket < 0 || zc_socket_credentials(p.socket) < 0) {
         fprintf(stderr, "zcopy-provider: started by zcopy handoff, with a socket in ZCOPY_HANDOFF_FD; see docs/protocol.md\n");

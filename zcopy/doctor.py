@@ -172,7 +172,7 @@ def diagnose(
             *host.quiet_warnings(),
             *_driver_warnings(drivers),
             *_device_warnings(host),
-            *([Warning_("locks", lock_finding.caution)] if lock_finding.caution else []),
+            *([Warning_("lock-folder", lock_finding.caution)] if lock_finding.caution else []),
             *store_warnings,
         ),
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from zcopy.errors import RefusedError
+from zcopy.errors import MeasurementError, RefusedError
 from zcopy.native import fds
 from zcopy.native.calls import NativeError
 
@@ -38,7 +38,11 @@ Call = Callable[..., Any]
 def udmabuf_limit() -> Iterator[Callable[[int], None]]:
     """Sets udmabuf's size_limit_mb, until the end of the test."""
     before = LIMIT.read_text()
-    yield lambda mib: LIMIT.write_text(str(mib)) and None
+
+    def to(mib: int) -> None:
+        LIMIT.write_text(str(mib))
+
+    yield to
     LIMIT.write_text(before)
 
 
@@ -206,3 +210,15 @@ def test_without_descriptors_a_kind_refuses(kinds: dict[str, Any]) -> None:
         "dma-heap:system": 2,
         **cards,
     }
+
+
+def test_without_descriptors_a_label_cannot_be_proved(kinds: dict[str, Any]) -> None:
+    for name, kind in kinds.items():
+        with kind.allocate(4096, "zcopy-test") as region:
+            try:
+                with descriptors_left(0):
+                    kind.proof(region)
+            except MeasurementError as error:
+                assert "Too many open files (EMFILE)" in error.message
+            else:
+                assert name in ("anon", "memfd", "memfd-huge")  # asked without opening anything

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zcopy.errors import MeasurementError
 from zcopy.model import Json
-from zcopy.native.calls import NativeError
+from zcopy.native.calls import NativeError, failed
 from zcopy.native.fds import filesystem_type, seals
 
 _SEALS = {1: "seal", 2: "shrink", 4: "grow", 8: "write", 16: "future-write", 32: "exec"}  # linux/fcntl.h
@@ -20,8 +20,15 @@ def link(fd: int) -> str:
 
 
 def fdinfo(fd: int) -> dict[str, str]:
-    """The key: value lines of /proc/self/fdinfo/FD (a dma-buf's has size, count, exp_name)."""
-    lines = Path(f"/proc/self/fdinfo/{fd}").read_text(errors="replace").splitlines()
+    """The key: value lines of /proc/self/fdinfo/FD (a dma-buf's has size, count, exp_name).
+
+    Raises MeasurementError where it cannot be read (the limit of open files).
+    """
+    path = Path(f"/proc/self/fdinfo/{fd}")
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise failed(str(path), error) from error
     pairs = (line.partition(":") for line in lines)
     return {key.strip(): value.strip() for key, _, value in pairs}
 

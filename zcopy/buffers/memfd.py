@@ -11,7 +11,7 @@ from zcopy.buffers.identify import prove_memfd
 from zcopy.errors import MeasurementError
 from zcopy.model import Json
 from zcopy.native import fds
-from zcopy.native.calls import NativeError, refused
+from zcopy.native.calls import NativeError, failed, refused
 from zcopy.native.region import Region
 from zcopy.units import MIB, size_text
 
@@ -62,7 +62,10 @@ class MemfdThp(Memfd):
         return region
 
     def proof(self, region: Region) -> Mapping[str, Json]:
-        huge = mapped_huge(region)
+        try:
+            huge = mapped_huge(region)
+        except OSError as error:
+            raise failed(f"{self.name}: /proc/self/smaps", error) from error
         if huge < region.size:
             raise MeasurementError(
                 f"{self.name}: only {size_text(huge)} of {size_text(region.size)} are in 2 MiB pages"

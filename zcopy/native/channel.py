@@ -56,6 +56,7 @@ class Channel:
         self.who = who
         self.deadline_ns = deadline_ns
         self.broken: PeerError | None = None
+        self.peer_pid = 0  # who has greeted, as the kernel vouches
         self._ticks = ticks
         self._epitaph = epitaph
         self._requests = 0
@@ -125,6 +126,7 @@ class Channel:
         hello = wire.Hello.parse(answer)
         if hello.role != _ROLE_PROVIDER:
             raise self.fail(errno.EBADMSG, f"says that its role is {hello.role}, not a provider's")
+        self.peer_pid = int(self._received.sender_pid)
         return hello
 
     def close(self) -> None:

@@ -134,7 +134,8 @@ class Provider:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        """The process that speaks the protocol, which a wrapper around it has started."""
+        return self.channel.peer_pid or self._process.pid
 
     def tensors(self, slot: wire.Slot, layout: Layout, types: tuple[int, int]) -> None:
         """Describes a slot, and which cells its requests write."""

@@ -16,7 +16,7 @@ from zcopy.native.region import Region
 from zcopy.probes.handoff.evidence import Io, Meter, SharedProof, writable
 from zcopy.units import MIB
 
-PAYLOAD = 4 * MIB
+PAYLOAD = 16 * MIB  # well above what an interpreter's heap grows by
 
 # Maps the descriptor it inherits and, on a word from stdin, does one thing and says so.
 PROVIDER = """

@@ -30,7 +30,16 @@ def test_tiny_is_a_few_mebibytes() -> None:
 
 @pytest.mark.parametrize(
     ("cells", "ctx"),
-    [(307, 4608), (4105, 8192), (16399, 20480), (1, 4096), (255, 4096), (256, 4608), (512, 4608), (767, 4608)],
+    [
+        (307, 4608),
+        (4105, 8192),
+        (16399, 20480),
+        (1, 4096),
+        (255, 4096),
+        (256, 4608),
+        (512, 4608),
+        (767, 4608),
+    ],
 )
 def test_the_default_ctx_is_the_nearest_multiple(cells: int, ctx: int) -> None:
     assert default_ctx(cells) == ctx
@@ -64,7 +73,9 @@ def test_tensors_lie_back_to_back_k_before_v() -> None:
         (0, K, 0, 128), (0, V, 1280, 34), (1, K, 1620, 192), (1, V, 3540, 136),
     ]  # fmt: skip
     assert end == 3540 + 10 * 136
-    assert {(t.cell_stride == t.row_bytes, t.channel_stride, t.element_bytes) for t in tensors} == {(True, 0, 0)}
+    assert {(t.cell_stride == t.row_bytes, t.channel_stride, t.element_bytes) for t in tensors} == {
+        (True, 0, 0)
+    }
     assert uneven.cell_bytes * 10 == end
 
 
@@ -73,7 +84,13 @@ def test_transposed_v_runs_along_the_cells() -> None:
     turned = cache("tiny", v_trans=True)
     (k, v, *_), end = turned.tensors(100)
     assert (k.cell_stride, k.channel_stride) == (256, 0)
-    assert (v.offset, v.cell_stride, v.channel_stride, v.element_bytes, v.row_bytes) == (25600, 2, 200, 2, 256)
+    assert (v.offset, v.cell_stride, v.channel_stride, v.element_bytes, v.row_bytes) == (
+        25600,
+        2,
+        200,
+        2,
+        256,
+    )
     assert end == cache("tiny").tensors(100)[1]
 
 

@@ -98,7 +98,9 @@ def test_the_sanitizer_catches_what_runs_long(scatter: bool, handoff: Handoff) -
     ran = handoff(inject="run-long", provider="asan", routes=("shared",), scatter=scatter)
     for row in ran.rows:
         assert row.outcome is Outcome.FAILED
-        assert re.fullmatch(r"AddressSanitizer counted [1-9]\d* forbidden writes by the provider", str(row.reason))
+        assert re.fullmatch(
+            r"AddressSanitizer counted [1-9]\d* forbidden writes by the provider", str(row.reason)
+        )
         assert int(str(row.extra["asan_reports"])) > 0
 
 

@@ -66,7 +66,11 @@ def test_layers_without_attention_have_no_rows(model: Callable[..., Path]) -> No
 
 
 def test_every_layer_may_have_its_own_heads(model: Callable[..., Path]) -> None:
-    assert read_geometry(model(attention__head_count_kv=[1, 2, 3])).rows == ((128, 96), (256, 192), (384, 288))
+    assert read_geometry(model(attention__head_count_kv=[1, 2, 3])).rows == (
+        (128, 96),
+        (256, 192),
+        (384, 288),
+    )
 
 
 def test_without_kv_heads_every_head_has_its_own(model: Callable[..., Path]) -> None:
@@ -129,7 +133,10 @@ def test_a_truncated_file_is_refused(model: Callable[..., Path]) -> None:
         struct.pack("<4sIQQ", b"GGUF", 3, 0, 2**63) + bytes(64),
         struct.pack("<4sIQQ", b"GGUF", 3, 2**40, 0) + bytes(64),
         struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 2**60) + bytes(64),
-        struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 4) + b"\xff\xfe\xfd\xfc" + struct.pack("<I", 200) + bytes(64),
+        struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 4)
+        + b"\xff\xfe\xfd\xfc"
+        + struct.pack("<I", 200)
+        + bytes(64),
     ],
 )
 def test_a_hostile_file_is_refused(content: bytes, tmp_path: Path) -> None:
@@ -145,7 +152,9 @@ def test_what_is_no_file_is_a_wrong_word(name: str, tmp_path: Path) -> None:
         read_geometry(tmp_path / name)
 
 
-def test_without_the_package_its_extra_is_named(model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_its_extra_is_named(
+    model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = model()
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(UsageError) as caught:

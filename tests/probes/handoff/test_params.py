@@ -50,7 +50,10 @@ def test_ctx_must_be_one_or_as_many() -> None:
         ({"lengths": (Length(11, 10),)}, "--cells 11 do not fit into --ctx 10"),
         ({"lengths": (Length(1, 10), Length(1, 1 << 31))}, "--ctx 2147483648"),
         ({"lengths": (Length(1, 1 << 40),)}, "--ctx 1099511627776"),
-        ({"cache": replace(TINY, geometry=PRESETS["qwen3-4b"]), "lengths": (Length(1, 1 << 30),)}, "region of 147456 GiB"),
+        (
+            {"cache": replace(TINY, geometry=PRESETS["qwen3-4b"]), "lengths": (Length(1, 1 << 30),)},
+            "region of 147456 GiB",
+        ),
     ],
 )
 def test_absurd_sizes_are_wrong_words(changes: dict[str, Any], said: str) -> None:
@@ -81,7 +84,9 @@ def test_everything_that_decides_a_run_is_in_its_document() -> None:
 
 
 def ways(asked: HandoffParams, populates: bool = True) -> list[tuple[str, str, str | None, str | None]]:
-    return [(each.route, each.region, each.populate, each.passing) for each in variants(asked, "memfd", populates)]
+    return [
+        (each.route, each.region, each.populate, each.passing) for each in variants(asked, "memfd", populates)
+    ]
 
 
 def test_the_defaults_of_the_shared_route() -> None:
@@ -117,7 +122,12 @@ def test_bounce_buffer_and_pipe_are_there_once(regions: tuple[str, ...]) -> None
 
 
 def test_no_two_variants_are_the_same_case() -> None:
-    asked = params(routes=ROUTES, populate=("none", "map", "prefault"), passing=("scm", "inherit"), state_dirs=("/a", "/b"))
+    asked = params(
+        routes=ROUTES,
+        populate=("none", "map", "prefault"),
+        passing=("scm", "inherit"),
+        state_dirs=("/a", "/b"),
+    )
     cases = [json.dumps(each.case(asked, Length(10, 100))) for each in variants(asked, "memfd", True)]
     assert len(cases) == len(set(cases)) == 2 * 3 * 2 + 2 * 2 + 2
 

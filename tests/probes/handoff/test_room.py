@@ -116,7 +116,9 @@ def absent(host: Host, context: Callable[..., Any], **changes: Any) -> dict[tupl
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_a_small_box_skips_with_the_figures(with_memory: Callable[..., Host], context: Callable[..., Any]) -> None:
+def test_a_small_box_skips_with_the_figures(
+    with_memory: Callable[..., Host], context: Callable[..., Any]
+) -> None:
     reasons = absent(with_memory(2 * GIB), context)
     assert reasons == {
         ("shared", "reused"): "needs 2.81 GiB more memory, 1.88 GiB are left (MemAvailable)",
@@ -159,5 +161,5 @@ def test_planning_asks_nothing_of_the_kernel(
     assert plan.duration_ns > 0
 
 
-def test_sizes_are_rounded_to_the_kinds_granule(with_memory: Callable[..., Host]) -> None:
+def test_sizes_are_rounded_to_the_kinds_granule() -> None:
     assert MemfdThp().room(648 * MIB + 1) == 650 * MIB

@@ -120,7 +120,9 @@ def test_first_touch_has_its_exact_faults(handoff: Handoff) -> None:
     if os.sysconf("SC_PAGE_SIZE") != 4096:
         pytest.skip("counted in pages of 4 KiB")
     cache = Cache(Geometry.uniform("wide", 2, 8, 128, 128), TYPES["f16"], TYPES["f16"])
-    ran = handoff(cache=cache, cells=2048, ctx=2048, routes=("shared",), populate=("none", "map", "prefault"), reps=3)
+    ran = handoff(
+        cache=cache, cells=2048, ctx=2048, routes=("shared",), populate=("none", "map", "prefault"), reps=3
+    )
     all_ok(ran.rows)
     pages = 2048 * cache.cell_bytes // 4096
     for row in ran.rows:
@@ -132,7 +134,14 @@ def test_first_touch_has_its_exact_faults(handoff: Handoff) -> None:
         assert len(samples) == (1 if row.case["region"] == "reused" else 3)
 
 
-TYPED = [("f32", "f32"), ("bf16", "f16"), ("f16", "bf16"), ("q8_0", "f16"), ("q4_0", "q8_0"), ("q4_0", "q4_0")]
+TYPED = [
+    ("f32", "f32"),
+    ("bf16", "f16"),
+    ("f16", "bf16"),
+    ("q8_0", "f16"),
+    ("q4_0", "q8_0"),
+    ("q4_0", "q4_0"),
+]
 
 
 @pytest.mark.parametrize(("k", "v"), TYPED)
@@ -142,7 +151,9 @@ def test_every_type(k: str, v: str, scatter: bool, handoff: Handoff) -> None:
     ran = handoff(cache=cache, routes=ROUTES, scatter=scatter)
     all_ok(ran.rows)
     assert {row.bytes for row in ran.rows} == {CELLS * cache.cell_bytes}
-    assert {(row.case["type_k"], row.case["type_v"], row.case["scatter"]) for row in ran.rows} == {(k, v, scatter)}
+    assert {(row.case["type_k"], row.case["type_v"], row.case["scatter"]) for row in ran.rows} == {
+        (k, v, scatter)
+    }
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])

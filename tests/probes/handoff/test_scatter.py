@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +39,7 @@ def test_what_lies_between_is_the_rest(size: tuple[int, int], seed: int) -> None
     assert taken | occupied == set(range(max(taken) + 1))
     assert all(first > 0 for first, _ in runs[1:])
     # Runs that touch would be one run.
-    assert all(a + count < b for (a, count), (b, _) in zip(runs, runs[1:], strict=False))
+    assert all(a + count < b for (a, count), (b, _) in pairwise(runs))
 
 
 @given(cells=st.integers(64, 2000), seed=SEEDS)

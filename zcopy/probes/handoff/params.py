@@ -56,6 +56,8 @@ class HandoffParams:
         for length in self.lengths:
             if not 1 <= length.cells <= length.ctx:
                 raise UsageError(f"--cells {length.cells} do not fit into --ctx {length.ctx}")
+            if self.fault is Inject.STRIDE and length.cells < 2:
+                raise UsageError("--inject stride needs at least 2 cells: the first one lies where it should")
             bytes_ = length.ctx * self.cache.cell_bytes
             if length.ctx >= 1 << 31 or bytes_ > _MOST_REGION:
                 raise UsageError(f"--ctx {length.ctx} makes a region of {size_text(bytes_)}")

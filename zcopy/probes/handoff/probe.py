@@ -32,7 +32,7 @@ _ARMS: Mapping[tuple[str, str], type[Arm]] = {
     ("pipe", "reused"): PipeArm,
 }
 _MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
-_PLAN_NS_PER_BYTE = 3.0  # of payload, per sample: an order of magnitude for --plan and nothing else
+_PLAN_NS_PER_BYTE = 1.0  # of payload, per sample: an order of magnitude for --plan and nothing else
 
 
 @dataclass(frozen=True, slots=True)
