@@ -38,7 +38,7 @@ static void rows_refused(void) {
     REFUSES(0, -EINVAL, m.tensors[0].element_bytes = 2);
     REFUSES(0, -EINVAL, m.tensors[1].offset = 63);
     REFUSES(0, -EINVAL, m.tensors[0].offset = 1);
-    REFUSES(0, -EINVAL, m.tensors[0].row_bytes = m.tensors[0].cell_stride = 17);
+    REFUSES(0, -EINVAL, m.tensors[0].cell_stride = m.tensors[0].row_bytes = 17);
     REFUSES(0, -ERANGE, m.tensors[1].offset = 65);
     REFUSES(0, -ERANGE, m.layout.region_bytes = 127);
     REFUSES(0, -ERANGE, m.layout.region_bytes = 0);
@@ -54,8 +54,8 @@ static void rows_refused(void) {
 
 static void transposed_refused(void) {
     REFUSES(1, -EINVAL, m.tensors[1].element_bytes = 0);
-    REFUSES(1, -EINVAL, m.tensors[1].element_bytes = m.tensors[1].cell_stride = 3);
-    REFUSES(1, -EINVAL, m.tensors[1].element_bytes = m.tensors[1].cell_stride = 16);
+    REFUSES(1, -EINVAL, m.tensors[1].cell_stride = m.tensors[1].element_bytes = 3);
+    REFUSES(1, -EINVAL, m.tensors[1].cell_stride = m.tensors[1].element_bytes = 16);
     REFUSES(1, -EINVAL, m.tensors[1].row_bytes = 15);
     REFUSES(1, -EINVAL, m.tensors[1].cell_stride = 4);
     REFUSES(1, -EINVAL, m.tensors[1].channel_stride = 7);

@@ -27,7 +27,6 @@ def handoff(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(*words: str, provider: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("ZCOPY_")},
-            "PYTHONPATH": str(ROOT),
             "HOME": str(tmp_path),
             "XDG_STATE_HOME": str(tmp_path / "state"),
             "XDG_CACHE_HOME": str(tmp_path / "cache"),
@@ -38,7 +37,13 @@ def handoff(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         size = ["--model", "tiny", "--cells", "16", "--ctx", "64", "--reps", "2"]
         command = [sys.executable, "-m", "zcopy", "handoff", *size, "--state-dir", str(tmp_path / "states")]
         return subprocess.run(
-            [*command, *own, *words], env=environ, capture_output=True, text=True, timeout=60, check=False
+            [*command, *own, *words],
+            env=environ,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
 
     return run

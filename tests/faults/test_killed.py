@@ -54,7 +54,7 @@ def names(folder: Path) -> set[str]:
 def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]]:
     """A decoder in the middle of the file route, its provider's pid, and the state folder."""
     states = tmp_path / "states"
-    decoder = subprocess.Popen([sys.executable, "-c", DECODER, str(states)])
+    decoder = subprocess.Popen([sys.executable, "-c", DECODER, str(states)], cwd=tmp_path)
     children = Path(f"/proc/{decoder.pid}/task/{decoder.pid}/children")
     until(lambda: "state-0.bin" in names(states) and children.read_text().split())
     (provider,) = (int(pid) for pid in children.read_text().split())

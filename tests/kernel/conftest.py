@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,16 +138,28 @@ def dma_bufs() -> Callable[[], int]:
     return _dma_bufs
 
 
+def _held() -> tuple[Counter[str], Counter[str], str]:
+    """Descriptors by target, shared mappings by name, children: as `held` in tests/conftest.py, but in a few reads."""
+    gc.collect()
+    fds: Counter[str] = Counter()
+    for fd in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        with suppress(OSError):  # the listing's own
+            fds[os.readlink(f"/proc/self/fd/{fd}")] += 1  # noqa: PTH115
+    lines = (line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines())
+    mappings = Counter(" ".join(line[5:]) for line in lines if line[1].endswith("s"))
+    return fds, mappings, Path("/proc/thread-self/children").read_text()
+
+
 @pytest.fixture(autouse=True)
 def guest_is_left_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
     """No test leaves a descriptor, a mapping, a child or, anywhere on the box, a dma-buf."""
     if request.node.get_closest_marker("kernel") is None:
         yield
         return
-    request.getfixturevalue("nothing_left")
-    before = _dma_bufs()
+    gc.freeze()  # what there is already is not looked at again in each collection, which is slow here
+    before = _held(), _dma_bufs()
     yield
-    assert _dma_bufs() == before
+    assert (_held(), _dma_bufs()) == before
 
 
 @pytest.fixture
@@ -196,7 +210,7 @@ def process(own_home: Path) -> Callable[..., subprocess.Popen[str]]:
     return start
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def huge_pages() -> Iterator[None]:
     """A pool of sixteen 2 MiB pages."""
     before = _POOL.read_text()
@@ -206,7 +220,7 @@ def huge_pages() -> Iterator[None]:
     _POOL.write_text(before)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def kinds(huge_pages: None) -> dict[str, Any]:  # noqa: ARG001 - one kind is made of them
     """Every kind of memory by name; all of them are to be had here."""
     from zcopy.buffers.registry import kinds

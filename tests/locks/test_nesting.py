@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,10 +127,10 @@ def test_the_token_of_a_killed_holder_takes_or_queues_on_the_real_lock(
     holder = worker("gpu0")
     token = holder.expect("held")["environ"]
     holder.kill()
-    other = script(folder / "gpu0.lock", "sleep", "1")
+    other = script(folder / "gpu0.lock")
     late = worker("gpu0", environ=token, wait_ns=SECOND // 4)
     assert late.expect("error")["kind"] == "BusyError"
-    other.wait()
+    os.killpg(other.pid, signal.SIGKILL)
     orphan = worker("gpu0", environ=token)
     assert orphan.expect("held")["states"] == {"gpu0": "held"}
     assert not free(folder / "gpu0.lock")
@@ -175,7 +177,6 @@ def test_a_stale_token_of_a_later_device_does_not_forbid_to_wait(worker: Start) 
     outer.kill()
     worker("cpu").expect("held")
     waiter = worker("cpu", environ=token, wait_ns=SECOND // 2)
-    waiter.expect("notice")
     assert "deadlock" not in waiter.expect("error")["message"]
 
 

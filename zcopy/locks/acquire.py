@@ -241,10 +241,9 @@ class _Request:
         after = f" after {duration_text(waited)}" if waited else ""
         raise BusyError(f"{spot.device} is busy{after}: {self._holder_of(spot)}", "--wait 10m waits longer")
 
-    def _notice(self, spot: Place) -> Callable[[int], None]:
-        def say(waited_ns: int) -> None:
-            still = waited_ns > self.patience.notice_every_ns
-            how_long = f" ({duration_text(waited_ns)} so far)" if still else ""
+    def _notice(self, spot: Place) -> Callable[[int | None], None]:
+        def say(waited_ns: int | None) -> None:
+            how_long = "" if waited_ns is None else f" ({duration_text(waited_ns)} so far)"
             self.notify(f"waiting for {spot.device}{how_long}: {self._holder_of(spot)}")
 
         return say

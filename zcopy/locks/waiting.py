@@ -38,12 +38,12 @@ class Patience:
         return _LONGEST_NS if self.wait_ns is None else max(0, self.wait_ns - self.waited_ns())
 
 
-def stand_in_line(lock: LockFile, patience: Patience, notice: Callable[[int], None]) -> bool:
+def stand_in_line(lock: LockFile, patience: Patience, notice: Callable[[int | None], None]) -> bool:
     """Wait until `lock` is ours (True) or the deadline is over (False).
 
     The lock file is handed over: on False, or when anything is raised (a signal handler may, any time), it is
-    no longer the caller's, and it will not stay locked. `notice` is called with the ns waited so far, first
-    soon after the start and then regularly. Raises RefusedError when the file system cannot lock.
+    no longer the caller's, and it will not stay locked. `notice` is called soon after the start with None, and
+    then regularly with the ns waited so far. Raises RefusedError when the file system cannot lock.
     """
     line = _Line(lock)
     try:
@@ -55,7 +55,7 @@ def stand_in_line(lock: LockFile, patience: Patience, notice: Callable[[int], No
                 line.leave()
                 return False
             if patience.waited_ns() >= begun + due:
-                notice(patience.waited_ns())
+                notice(None if due == patience.notice_after_ns else patience.waited_ns())
                 due += patience.notice_every_ns
         line.check()
         return True

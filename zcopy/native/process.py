@@ -36,10 +36,6 @@ class Process:
         except OSError as error:
             raise failed(f"cannot start {what} {command[0]}", error) from error
 
-    @property
-    def pid(self) -> int:
-        return self._child.pid
-
     def end(self, *, kill: bool) -> None:
         """Reaps the process, after a moment to end by itself or (`kill`) at once. Idempotent."""
         try:

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -26,7 +27,6 @@ SOCKET_VARIABLE: Final = "ZCOPY_HANDOFF_FD"  # tells a provider which descriptor
 _WHO: Final = "the provider"
 _MOST_FAULTS: Final = 1 << 48  # more pages than an address space has
 _NO_TIMES: Final = "tells times that cannot be on this box's CLOCK_MONOTONIC"
-_HELPERS: Final = Path(__file__).parent.parent / "helpers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,9 @@ class Request:
 
 def helper(name: str) -> Path:
     """An executable that is installed with the package. Raises SkippedError where this build has none."""
-    path = _HELPERS / name
-    if not path.exists():
+    # Not relative to this file: an editable install leaves the helpers in its build folder.
+    path = files("zcopy").joinpath("helpers", name)
+    if not isinstance(path, Path) or not path.exists():
         raise SkippedError(f"this build has no {name}", "it is built where the compiler has AddressSanitizer")
     return path
 
@@ -135,7 +136,7 @@ class Provider:
     @property
     def pid(self) -> int:
         """The process that speaks the protocol, which a wrapper around it has started."""
-        return self.channel.peer_pid or self._process.pid
+        return self.channel.peer_pid
 
     def tensors(self, slot: wire.Slot, layout: Layout, types: tuple[int, int]) -> None:
         """Describes a slot, and which cells its requests write."""
