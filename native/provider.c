@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +15,6 @@
 #include "fdpass.h"
 #include "provider.h"
 #include "sys.h"
-
-int zc_because(zc_provider *p, int code, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(p->why, sizeof p->why, format, arguments);
-    va_end(arguments);
-    return code;
-}
 
 static zc_wire_head head_of(uint16_t type, size_t bytes, uint32_t request) {
     return (zc_wire_head){ZC_WIRE_MAGIC, ZC_WIRE_VERSION, type, (uint32_t)bytes, request};

@@ -10,17 +10,6 @@
 #include "state.h"
 #include "sys.h"
 
-zc_layout zc_slot_layout(const zc_slot *slot) {
-    return (zc_layout){slot->region_bytes, slot->tensors, slot->runs, slot->n_tensors, slot->n_cells, slot->n_runs};
-}
-
-void zc_slot_clear(zc_slot *slot) {
-    zc_unmap(&slot->mapping);
-    free(slot->tensors);
-    free(slot->runs);
-    *slot = (zc_slot){.mapping = {.fd = -1}};
-}
-
 /* A faulty writer must not leave the mapping: what would lie outside is not written. */
 typedef struct faulty {
     uint8_t *region;

@@ -32,6 +32,11 @@ typedef struct zc_layout {
     uint32_t n_tensors, n_cells, n_runs;
 } zc_layout;
 
+/* Bytes of a cell that lie together: its row, or one element of it where transposed. */
+static inline uint64_t zc_cell_bytes(const zc_tensor *t) { return t->channel_stride ? t->element_bytes : t->row_bytes; }
+/* The offset of the first byte behind the tensor, or 0 where that overflows. */
+uint64_t zc_tensor_end(const zc_tensor *t, uint32_t n_cells);
+
 /* 0; -EINVAL where strides, sizes or order make no sense; -ERANGE where anything would lie outside the region. */
 int zc_layout_check(const zc_layout *layout);
 uint64_t zc_layout_tokens(const zc_layout *layout);

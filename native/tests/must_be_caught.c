@@ -11,7 +11,7 @@
 #include "provider.h"
 #include "rows.h"
 
-/* provider_asan.c's only need of provider_ops.c. */
+/* provider_asan.c's only need of provider_slot.c. */
 zc_layout zc_slot_layout(const zc_slot *slot) {
     return (zc_layout){slot->region_bytes, slot->tensors, slot->runs, slot->n_tensors, slot->n_cells, slot->n_runs};
 }

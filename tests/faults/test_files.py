@@ -14,9 +14,6 @@ import pytest
 
 from zcopy.native.wire import Type
 
-SCM_CREDENTIALS = 2
-SECTORS = 4096
-
 
 @pytest.fixture
 def save(talk: Any) -> Iterator[Callable[..., None]]:

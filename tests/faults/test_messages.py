@@ -16,7 +16,6 @@ from zcopy.native.rows import K, Tensor, V
 from zcopy.native.wire import Type
 
 SCM_CREDENTIALS = 2
-SECTORS = 4096
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can speak for another user")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
 import socket
@@ -15,7 +16,6 @@ import pytest
 from zcopy.native import fds, wire
 from zcopy.native.wire import Type
 
-SCM_CREDENTIALS = 2
 SECTORS = 4096
 
 Maker = Callable[[Path], int]
@@ -24,8 +24,6 @@ Maker = Callable[[Path], int]
 def memfd(size: int, *seals: int) -> int:
     fd = os.memfd_create("zcopy-bad", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
-    import fcntl
-
     for seal in seals:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seal)
     return fd
