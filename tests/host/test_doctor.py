@@ -216,6 +216,7 @@ def run_doctor(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, "-m", "zcopy", "doctor", *arguments],
         env=environ | {"HOME": str(tmp_path / "home"), "ZCOPY_LOCK_DIR": str(tmp_path / "locks")},
+        cwd=tmp_path,  # in the checkout, -m would find the source tree and not the installed package
         capture_output=True,
         text=True,
         timeout=60,

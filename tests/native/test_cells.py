@@ -131,6 +131,25 @@ def test_a_table_of_no_size_is_refused(size: int) -> None:
     assert caught.value.name == "EINVAL"
 
 
+@pytest.mark.parametrize("end", [1, 62, 63, 64, 65, 127, 128, 129, 200])
+@pytest.mark.parametrize("first", [0, 1, 62, 63, 64, 65])
+def test_a_range_ends_where_it_ends(first: int, end: int) -> None:
+    """At the edges of the native words: its neighbours stay free, and no cell of it can be taken again."""
+    if first >= end:
+        return
+    table = CellTable(200)
+    table.adopt(Adoption(range(end - first), [0], first=first))
+    table.audit()
+    assert [cell for cell in range(200) if table.pos(cell) >= 0] == list(range(first, end))
+    for cell in {first, end - 1}:
+        with pytest.raises(NativeError):
+            table.adopt(Adoption([0], [1], first=cell))
+        assert table.clash == cell
+    for cell in {first - 1, end} - {-1, 200}:
+        table.adopt(Adoption([0], [1], first=cell))
+    table.audit()
+
+
 def test_adoption_is_all_or_nothing() -> None:
     table = CellTable(16)
     table.adopt(Adoption([5], [3], first=7))

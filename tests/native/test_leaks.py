@@ -30,7 +30,7 @@ from zcopy.units import MIB
 
 ffi, lib = _zc.ffi, _zc.lib
 PACKAGE = Path(zcopy.native.__file__).parent
-CDEF = PACKAGE.parents[1] / "native/zc.cdef"
+CDEF = Path(__file__).parents[2] / "native/zc.cdef"
 CALLS = 100
 # What C's and Python's allocators may keep of memory that was freed. Each scenario that could leak memory
 # handles more than a hundredth of it.

@@ -144,7 +144,9 @@ def test_every_byte_is_what_the_model_says(shape: Shape, nonce: int, seed: int, 
 @given(shape=shapes(), nonce=NONCES, seed=st.one_of(st.just(0), NONCES), data=st.data())
 def test_one_wrong_byte_is_named(shape: Shape, nonce: int, seed: int, data: st.DataObject) -> None:
     layout, places, owned = shape.layout(), shape.places(), frozenset(shape.owned)
-    where = data.draw(st.integers(0, shape.region_bytes - 1))
+    foreign = [where for where, place in places.items() if place.cell not in owned]
+    anywhere = st.integers(0, shape.region_bytes - 1)
+    where = data.draw(st.one_of(anywhere, st.sampled_from(foreign)) if foreign else anywhere)
     kernel = rows.best_kernel(data.draw(st.sampled_from(rows.kernel_names())))
     with anonymous(shape) as region:
         rows.fill_guard(region, layout, seed)
@@ -175,6 +177,20 @@ def test_the_difference_says_what_and_where(region: Callable[[int], Region]) -> 
         (1199, "wrong row: layer 0 V cell 3 byte 19"),
         (1599, "overwritten: layer 0 V cell 9 byte 59, which must not be written"),
         (4000, "overwritten: region byte 4000, which must not be written"),
+    ):
+        rows.fill_guard(one, layout, 7)
+        rows.write_rows(one, layout, 3)
+        one.view()[where] ^= 0x80
+        found = rows.check_rows(one, layout, 3) or rows.check_guard(one, layout, 7)
+        assert str(found) == said
+
+
+def test_the_difference_names_the_channels_byte_where_v_is_transposed(region: Callable[[int], Region]) -> None:
+    layout = Layout([Tensor(64, 2, 20, 12, 2, 3, V)], 8, 4096, [(0, 5)])
+    one = region(4096)
+    for where, said in (
+        (64 + 4 * 20 + 2 * 2 + 1, "wrong row: layer 3 V cell 2 byte 9"),
+        (64 + 4 * 20 + 6 * 2 + 1, "overwritten: layer 3 V cell 6 byte 9, which must not be written"),
     ):
         rows.fill_guard(one, layout, 7)
         rows.write_rows(one, layout, 3)
