@@ -58,9 +58,7 @@ def test_packages_follow_only_the_same_version() -> None:
 def test_sources_have_security_only_where_it_is_known() -> None:
     assert "trixie-backports" in Mirror("file:/one").sources()
     assert "security" not in Mirror("file:/one").sources()
-    assert (
-        "file:/two trixie-security main" in Mirror("file:/one", "file:/two").sources()
-    )
+    assert "file:/two trixie-security main" in Mirror("file:/one", "file:/two").sources()
 
 
 def unpacked(tmp_path: Path, *modules: str) -> kernels.Kernel:
@@ -176,9 +174,7 @@ def test_both_kernels_have_working_devices() -> None:
     [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 137)],
 )
 def test_exit_codes_come_through(series: str, script: str, code: int) -> None:
-    done = guest(
-        "--kernel", series, "--", "sh", "-c", f"echo out; echo err >&2; {script}"
-    )
+    done = guest("--kernel", series, "--", "sh", "-c", f"echo out; echo err >&2; {script}")
     assert (done.returncode, done.stdout) == (code, "out\n")
     assert done.stderr.startswith("err\n")
 
@@ -238,9 +234,7 @@ def eventually(question: Callable[[], bool], seconds: float = 60) -> bool:
 def ended(pid: int) -> bool:
     """Gone, or a zombie that nobody has waited for yet."""
     try:
-        return (
-            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        )
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
 

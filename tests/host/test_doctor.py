@@ -35,10 +35,10 @@ class Refusing(Buffer):
     summary = "a kind that is refused"
     capabilities = Capabilities(exportable=True)
 
-    def allocate(self, size: int, label: str) -> Any:  # noqa: ARG002
+    def allocate(self, size: int, label: str) -> Any:
         raise RefusedError("refusing: Operation not permitted", "ask the administrator")
 
-    def proof(self, region: Any) -> Mapping[str, Json]:  # noqa: ARG002
+    def proof(self, region: Any) -> Mapping[str, Json]:
         return {}
 
 
@@ -47,10 +47,10 @@ class Limited(Refusing):
 
     name = "limited"
 
-    def unavailable(self, host: Host) -> str | None:  # noqa: ARG002
+    def unavailable(self, host: Host) -> str | None:
         return None
 
-    def limit(self, host: Host) -> tuple[int, str] | None:  # noqa: ARG002
+    def limit(self, host: Host) -> tuple[int, str] | None:
         return 64 << 20, "size_limit_mb is 64"
 
 

@@ -185,7 +185,9 @@ def test_the_difference_says_what_and_where(region: Callable[[int], Region]) -> 
         assert str(found) == said
 
 
-def test_the_difference_names_the_channels_byte_where_v_is_transposed(region: Callable[[int], Region]) -> None:
+def test_the_difference_names_the_channels_byte_where_v_is_transposed(
+    region: Callable[[int], Region],
+) -> None:
     layout = Layout([Tensor(64, 2, 20, 12, 2, 3, V)], 8, 4096, [(0, 5)])
     one = region(4096)
     for where, said in (

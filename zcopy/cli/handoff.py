@@ -224,10 +224,10 @@ def command(
             provider_cmd=tuple(shlex.split(provider_cmd)) if provider_cmd else (),
             inject=_one(inject, p.INJECTS, "--inject") if inject else "",
             kernel=_kernel(kernel or app.environ.get("ZCOPY_KERNEL", "")),
-            deadline_ns=deadline or 60 * 10**9,
+            deadline_ns=60 * 10**9 if deadline is None else deadline,
             seed=seed,
         )
-        probe = HandoffProbe(params, _named(params, route, buffer))
+        probe = HandoffProbe(params, _named(params, route, buffer, state_dir))
         if plan:
             return show_plan(results, probe, plan_table)
         common = Common(label, cpus, wait, no_lock, db, no_save, require_save, require_quiet)
@@ -287,7 +287,12 @@ def _state_dirs(app: AppContext, words: list[str] | None) -> tuple[str, ...]:
     return (str(user_cache_path("zcopy")),)
 
 
-def _named(params: HandoffParams, route: list[str] | None, buffer: list[str] | None) -> list[tuple[str, str]]:
+def _named(
+    params: HandoffParams, route: list[str] | None, buffer: list[str] | None, state_dir: list[str] | None
+) -> list[tuple[str, str]]:
     """What the user asked for by name (not by `all`): each must get an ok row."""
     named = [("route", each) for each in params.routes if each in split_list(route)]
-    return named + [("buffer", each) for each in params.buffers if each in split_list(buffer)]
+    named += [("buffer", each) for each in params.buffers if each in split_list(buffer)]
+    if state_dir and "file" in params.routes:
+        named += [("state_dir", each) for each in params.state_dirs]
+    return named

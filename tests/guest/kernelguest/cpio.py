@@ -22,12 +22,7 @@ def entry(name: str, mode: int, data: bytes, inode: int) -> bytes:
 
 def folders(names: Mapping[str, bytes]) -> list[str]:
     """Every parent folder, parents first: the kernel does not make them."""
-    parents = {
-        str(parent)
-        for name in names
-        for parent in PurePosixPath(name).parents
-        if str(parent) != "."
-    }
+    parents = {str(parent) for name in names for parent in PurePosixPath(name).parents if str(parent) != "."}
     return sorted(parents)
 
 

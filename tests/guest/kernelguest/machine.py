@@ -66,9 +66,7 @@ def monitor(socket: Path | None) -> list[str]:
     return ["-monitor", f"unix:{path},server=on,wait=off"]
 
 
-def command(
-    request: Request, image: Path, initrd: Path, log: Path, pipes: Mapping[str, int]
-) -> list[str]:
+def command(request: Request, image: Path, initrd: Path, log: Path, pipes: Mapping[str, int]) -> list[str]:
     """setpriv makes the kernel kill QEMU when we are killed, whatever the signal."""
     displays = [word for device in DISPLAYS for word in ("-device", device)]
     return [

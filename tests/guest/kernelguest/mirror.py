@@ -47,9 +47,7 @@ def find_mirror() -> Mirror:
         return Mirror(*given[:2])
     main = configured_site("Debian")
     if main is None:
-        raise GuestError(
-            "apt knows no Debian mirror: run apt-get update, or set ZCOPY_GUEST_MIRROR"
-        )
+        raise GuestError("apt knows no Debian mirror: run apt-get update, or set ZCOPY_GUEST_MIRROR")
     return Mirror(main, configured_site("Debian-Security"))
 
 
@@ -80,9 +78,7 @@ class Apt:
 
     def update(self, mirror: Mirror) -> None:
         if not KEYRING.exists():
-            raise GuestError(
-                f"{KEYRING} is missing: apt-get install debian-archive-keyring"
-            )
+            raise GuestError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
         (self.folder / "sources.list").write_text(mirror.sources())
         # Else a mirror that cannot be reached is a warning and an empty list.
         strict = "-oAPT::Update::Error-Mode=any"

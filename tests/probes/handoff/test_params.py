@@ -45,6 +45,7 @@ def test_ctx_must_be_one_or_as_many() -> None:
     [
         ({"reps": 0}, "--reps 0"),
         ({"reps": 1_000_001}, "--reps 1000001"),
+        ({"deadline_ns": 0}, "--deadline"),
         ({"lengths": (Length(0, 10),)}, "--cells 0"),
         ({"lengths": (Length(-1, 10),)}, "--cells -1"),
         ({"lengths": (Length(11, 10),)}, "--cells 11 do not fit into --ctx 10"),
@@ -76,7 +77,7 @@ def test_everything_that_decides_a_run_is_in_its_document() -> None:
         "cache": replace(TINY, v_trans=True), "lengths": (Length(11, 100),), "routes": ("pipe",), "buffers": ("anon",),
         "regions": ("fresh",), "populate": ("map",), "passing": ("inherit",), "scatter": True, "reps": 9,
         "state_dirs": (), "provider": "asan", "provider_cmd": ("x",), "inject": "short", "kernel": "base",
-        "deadline_ns": 1, "seed": 2,
+        "deadline_ns": 10**9, "seed": 2,
     }  # fmt: skip
     for name, value in changed.items():
         assert params(**{name: value}).document() != params().document(), name

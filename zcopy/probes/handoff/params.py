@@ -53,6 +53,8 @@ class HandoffParams:
     def __post_init__(self) -> None:
         if not 1 <= self.reps <= 1_000_000:
             raise UsageError(f"--reps {self.reps} is not between 1 and 1000000")
+        if self.deadline_ns < 1_000_000:
+            raise UsageError("--deadline is shorter than a millisecond")
         for length in self.lengths:
             if not 1 <= length.cells <= length.ctx:
                 raise UsageError(f"--cells {length.cells} do not fit into --ctx {length.ctx}")

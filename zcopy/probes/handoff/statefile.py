@@ -79,7 +79,9 @@ def sweep(folder: Path) -> None:
                 continue  # in a folder that others can write to, nobody else chooses what we remove
             try:
                 fd = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-            except FileNotFoundError:  # killed before it had its lock, or about to make it: then it tries again
+            except (
+                FileNotFoundError
+            ):  # killed before it had its lock, or about to make it: then it tries again
                 left.rmdir()
                 continue
             try:
