@@ -38,7 +38,9 @@ static int fill_gap(void *context, uint64_t at, uint64_t bytes) {
 
 int zc_guard_fill(uint8_t *region, const zc_layout *layout, uint64_t seed, const zc_kernel *kernel) {
     guarding g = {.region = region, .layout = layout, .seed = seed, .kernel = kernel};
-    return zc_walk_gaps(layout, fill_gap, &g);
+    int status = zc_walk_gaps(layout, fill_gap, &g);
+    kernel->settle();
+    return status;
 }
 
 /* Which tensor's cell a byte belongs to, for the report. */

@@ -14,7 +14,7 @@ static int avx2(void) { return __builtin_cpu_supports("avx2"); }
 
 static const entry table[] = {
 #define ZC_KERNEL(name, symbol, feature) \
-    {{name, zc_fill_##symbol, zc_check_##symbol, zc_check_zero_##symbol}, feature},
+    {{name, zc_fill_##symbol, zc_settle_##symbol, zc_check_##symbol, zc_check_zero_##symbol}, feature},
 #include "kernels.def"
 #undef ZC_KERNEL
 };

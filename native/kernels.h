@@ -12,8 +12,11 @@
 
 typedef struct zc_kernel {
     const char *name;
-    /* Writes the first `bytes` bytes of the pattern. */
+    /* Writes the first `bytes` bytes of the pattern; other processes may see them only after `settle`. */
     void (*fill)(uint8_t *to, size_t bytes, uint64_t base);
+    /* Makes what was filled visible before anything that is stored or sent afterwards. Once per request: a fence
+     * behind every row waits for the row's lines to reach memory and costs two thirds of the bandwidth. */
+    void (*settle)(void);
     /* The offset of the first byte that differs from the pattern, or SIZE_MAX. */
     size_t (*check)(const uint8_t *from, size_t bytes, uint64_t base);
     /* The offset of the first byte that is not zero, or SIZE_MAX. */
@@ -27,6 +30,7 @@ const zc_kernel *zc_kernel_at(unsigned index);
 
 #define ZC_KERNEL(name, symbol, feature)                         \
     void zc_fill_##symbol(uint8_t *, size_t, uint64_t);          \
+    void zc_settle_##symbol(void);                               \
     size_t zc_check_##symbol(const uint8_t *, size_t, uint64_t); \
     size_t zc_check_zero_##symbol(const uint8_t *, size_t);
 #include "kernels.def"

@@ -30,9 +30,9 @@ void zc_fill_avx2_nt(uint8_t *to, size_t bytes, uint64_t base) {
     }
     size_t done = head + lines * 64;
     for (size_t at = done; at < bytes; at++) to[at] = pattern_byte(base, at);
-    /* Streamed lines become visible to the other process before anything that is stored or sent after them. */
-    _mm_sfence();
 }
+
+void zc_settle_avx2_nt(void) { _mm_sfence(); }
 
 size_t zc_check_avx2_nt(const uint8_t *from, size_t bytes, uint64_t base) { return zc_check_avx2(from, bytes, base); }
 size_t zc_check_zero_avx2_nt(const uint8_t *from, size_t bytes) { return zc_check_zero_avx2(from, bytes); }

@@ -25,6 +25,12 @@ static int write_clamped(void *context, const zc_extent *e) {
     return 0;
 }
 
+static int write_wrong(const zc_layout *layout, faulty *f) {
+    int status = zc_walk(layout, write_clamped, f);
+    f->kernel->settle();
+    return status;
+}
+
 static int write_run_long(zc_provider *p, const zc_slot *slot, uint64_t nonce) {
     zc_layout layout = zc_slot_layout(slot);
     int status = zc_rows_write(slot->mapping.at, &layout, nonce, p->kernel);
@@ -33,7 +39,7 @@ static int write_run_long(zc_provider *p, const zc_slot *slot, uint64_t nonce) {
     layout.runs = &extra;
     layout.n_runs = 1;
     faulty f = {slot->mapping.at, slot->region_bytes, nonce + 1, p->kernel};
-    return status < 0 ? status : zc_walk(&layout, write_clamped, &f);
+    return status < 0 ? status : write_wrong(&layout, &f);
 }
 
 static int write_short(zc_provider *p, const zc_slot *slot, uint64_t nonce) {
@@ -62,7 +68,7 @@ static int write_mistaken(zc_provider *p, const zc_slot *slot, uint64_t nonce, u
         status = zc_rows_write(slot->mapping.at, &layout, nonce, p->kernel);
     } else {
         faulty f = {slot->mapping.at, slot->region_bytes, nonce, p->kernel};
-        status = zc_walk(&layout, write_clamped, &f);
+        status = write_wrong(&layout, &f);
     }
     free(wrong);
     return status;

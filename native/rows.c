@@ -46,7 +46,9 @@ static int write_extent(void *context, const zc_extent *e) {
 
 int zc_rows_write(uint8_t *region, const zc_layout *layout, uint64_t nonce, const zc_kernel *kernel) {
     writing w = {region, nonce, kernel};
-    return zc_walk(layout, write_extent, &w);
+    int status = zc_walk(layout, write_extent, &w);
+    kernel->settle();
+    return status;
 }
 
 typedef struct checking {
