@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
@@ -76,6 +77,13 @@ def test_a_fresh_region_that_loses_is_warned_of() -> None:
     assert "(22.0 ms)" in warning.text  # against the faster of the two
 
 
+@pytest.mark.parametrize(("faults", "advised"), [(4096, True), (8, False)])
+def test_huge_pages_are_advised_only_to_who_has_small_ones(faults: int, advised: bool) -> None:
+    fresh = replace(row("shared", "fresh", 47 * MS, faults=faults), bytes=16 << 20)
+    (warning,) = advise([row("file", "reused", 22 * MS), fresh])
+    assert ("huge pages" in warning.text) is advised
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -104,7 +112,7 @@ def test_the_way_that_serves_is_recommended_for_each_length() -> None:
     assert recommend(rows) == [
         "307 cells: a reused memfd region, populated and pre-read serves: 0.1 ms a request,"
         " 2,346 times less than the state file.",
-        "4105 cells: a reused memfd region serves: 1.00 ms a request.",
+        "4105 cells: the state file serves: 0.5 ms a request; a reused memfd region costs more.",
     ]
 
 
