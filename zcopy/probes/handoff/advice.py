@@ -80,7 +80,8 @@ def _cheapest_first(rows: Sequence[Row]) -> str | None:
     (least, i), (most, j) = timed[0], timed[-1]
     fast, slow = rows[i], rows[j]
     return (
-        f"{fast.case['cells']} cells, first write: {duration_text(least)} with {fast.extra['faults']:,} page faults ({_way(fast)}),"
+        f"{fast.case['cells']} cells, first write: {duration_text(least)} with {fast.extra['faults']:,} page faults"
+        f" ({_way(fast)}),"
         f" against {duration_text(most)} with {slow.extra['faults']:,} ({_way(slow)})."
     )
 
