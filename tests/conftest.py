@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine must not fail a test: how long an example takes, or how long it takes to think of one, says nothing.
+settings.register_profile("zcopy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("zcopy")
 
 
 @dataclass(frozen=True)
