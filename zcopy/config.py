@@ -5,6 +5,8 @@ TOML. Nothing here reads the environment: callers hand in the path and the home 
 
 from __future__ import annotations
 
+import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -83,7 +85,10 @@ def load(path: Path, home: Path) -> Config:
 def read(path: Path) -> dict[str, Any]:
     """The file's tree; {} when there is no file. Raises UsageError, with the line, when it does not parse."""
     try:
-        with path.open("rb") as file:
+        # Not blocking: a FIFO in its place is said to be none, and not waited for.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"cannot read the configuration {path}: it is no file")
             return tomllib.load(file)
     except FileNotFoundError:
         return {}

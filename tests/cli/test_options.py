@@ -9,11 +9,17 @@ from zcopy.cli import options
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (None, ()), ([], ()), (["a,b", "b", " c ,"], ("a", "b", "c")), ([""], ()), (["b", "a"], ("b", "a")),
+        (None, ()), ([], ()), (["a,b", "b", " c "], ("a", "b", "c")), (["b", "a"], ("b", "a")),
     ],
 )  # fmt: skip
 def test_split_list(given: list[str] | None, words: tuple[str, ...]) -> None:
-    assert options.split_list(given) == words
+    assert options.split_list(given, "--x") == words
+
+
+@pytest.mark.parametrize("given", [[""], ["a,"], ["a,,b"], ["a", " "]])
+def test_an_empty_word_is_refused(given: list[str]) -> None:
+    with pytest.raises(typer.BadParameter, match="empty"):
+        options.split_list(given, "--x")
 
 
 def test_choose() -> None:

@@ -54,7 +54,7 @@ class Settings:
         return Settings(
             argv=tuple(sys.argv[1:]),
             environ=environ,
-            cwd=Path.cwd(),
+            cwd=_folder(environ),
             stdout_tty=stdout_tty,
             stderr_tty=streams.stderr.isatty(),
             look=Look(
@@ -65,6 +65,14 @@ class Settings:
             stderr_columns=terminal.width(environ, terminal_columns(2)) or 80,
             debug=is_true(environ.get("ZCOPY_DEBUG", "")),
         )
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    """The working folder; where it was deleted under us, what it was called: only relative paths then fail."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path(environ.get("PWD") or "/")
 
 
 class AppContext:

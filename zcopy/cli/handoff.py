@@ -221,7 +221,7 @@ def command(
             reps=reps,
             state_dirs=_state_dirs(app, state_dir),
             provider=_one(provider, p.PROVIDERS, "--provider"),
-            provider_cmd=tuple(shlex.split(provider_cmd)) if provider_cmd else (),
+            provider_cmd=_words(provider_cmd) if provider_cmd is not None else (),
             inject=_one(inject, p.INJECTS, "--inject") if inject else "",
             kernel=_kernel(kernel or app.environ.get("ZCOPY_KERNEL", "")),
             deadline_ns=60 * 10**9 if deadline is None else deadline,
@@ -257,6 +257,17 @@ def _cache(geometry: Geometry, type_k: str, type_v: str, v_trans: bool, rotation
     return cache
 
 
+def _words(command: str) -> tuple[str, ...]:
+    """A command line as a shell splits it. Raises UsageError for one that is empty or ends inside quotes."""
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise UsageError(f"--provider-cmd {command!r}: {error}") from error
+    if not words or not words[0]:
+        raise UsageError("--provider-cmd is empty")
+    return words
+
+
 def _one(word: str, known: tuple[str, ...], option: str) -> str:
     if word not in known:
         raise UsageError(f"{option} {word!r} is none of {', '.join(known)}")
@@ -273,13 +284,15 @@ def _buffers(words: list[str] | None, host: object) -> tuple[str, ...]:
     """The kinds by name; `all` are those that this box could have, with the reason for each it does not."""
     from zcopy.buffers.registry import find, kinds
 
-    names = split_list(words)
+    names = split_list(words, "--buffer")
     if "all" in names:
         return tuple(kind.name for kind in kinds(host))  # type: ignore[arg-type]
     return tuple(find(name, host).name for name in names)  # type: ignore[arg-type]
 
 
 def _state_dirs(app: AppContext, words: list[str] | None) -> tuple[str, ...]:
+    if words and not all(words):
+        raise UsageError("--state-dir is empty")
     if words:
         return tuple(dict.fromkeys(str(app.settings.cwd / Path(word).expanduser()) for word in words))
     from platformdirs import user_cache_path
@@ -291,8 +304,8 @@ def _named(
     params: HandoffParams, route: list[str] | None, buffer: list[str] | None, state_dir: list[str] | None
 ) -> list[tuple[str, str]]:
     """What the user asked for by name (not by `all`): each must get an ok row."""
-    named = [("route", each) for each in params.routes if each in split_list(route)]
-    named += [("buffer", each) for each in params.buffers if each in split_list(buffer)]
+    named = [("route", each) for each in params.routes if each in split_list(route, "--route")]
+    named += [("buffer", each) for each in params.buffers if each in split_list(buffer, "--buffer")]
     if state_dir and "file" in params.routes:
         named += [("state_dir", each) for each in params.state_dirs]
     return named

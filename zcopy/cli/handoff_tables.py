@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from zcopy.cli.run_tables import run_report
@@ -18,8 +19,8 @@ _TAIL_REPS: Final = 100  # from so many samples on a p99 says something
 _COLUMNS: Final = (
     Column("route", "route", kind=Kind.ID, priority=0),
     Column("buffer", "buffer", kind=Kind.ID, priority=2),
-    Column("region", "region", kind=Kind.ID, priority=1),
-    Column("cells", "cells adopted", kind=Kind.COUNT, priority=0),
+    Column("region", "region", kind=Kind.ID, priority=0),
+    Column("cells", "cells", "adopted", kind=Kind.COUNT, priority=0),
     Column("total", "total", kind=Kind.NS, priority=0),
     Column("least", "min", kind=Kind.NS, priority=6),
     Column("most", "max", kind=Kind.NS, priority=6),
@@ -30,7 +31,7 @@ _COLUMNS: Final = (
     Column("faults", "faults", kind=Kind.COUNT, priority=5),
     Column("vs_file", "vs file", "times", kind=Kind.NUMBER, priority=3),
     Column("verified", "verified", kind=Kind.FLAG, priority=4),
-    Column("outcome", "outcome", kind=Kind.OUTCOME, priority=0),
+    Column("outcome", "outcome", kind=Kind.OUTCOME, priority=1),
 )
 _TAIL: Final = (
     Column("p99", "p99", kind=Kind.NS, priority=2),
@@ -75,9 +76,18 @@ def _columns(run: Run, tail: bool) -> tuple[Column, ...]:
         at = [column.key for column in found].index("total") + 1
         found[at:at] = _TAIL
     for key, title in (("populate", "populate"), ("pass", "pass"), ("state_dir", "state in")):
-        if len({row.case.get(key) for row in run.rows} - {None}) > 1:
+        if _differs(run, key):
             found.insert(3, Column(key, title, kind=Kind.ID, priority=2))
-    return tuple(found)
+    # What tells rows apart is dropped after everything that does not.
+    return tuple(
+        replace(column, priority=1) if column.key == "buffer" and _differs(run, "buffer") else column
+        for column in found
+    )
+
+
+def _differs(run: Run, key: str) -> bool:
+    """Whether the rows of the run have several values of a case key."""
+    return len({row.case.get(key) for row in run.rows} - {None}) > 1
 
 
 def _cells(row: Row) -> dict[str, Cell]:

@@ -34,15 +34,20 @@ def cpu_list(text: str) -> str:
     return cpus_text(_parsed(parse_cpus, text))
 
 
-def split_list(values: Iterable[str] | None) -> tuple[str, ...]:
-    """The words of an option that repeats or takes commas, in order, each once: ``a,b`` ``b`` → a, b."""
-    words = (word.strip() for value in values or () for word in value.split(","))
-    return tuple(dict.fromkeys(word for word in words if word))
+def split_list(values: Iterable[str] | None, option: str) -> tuple[str, ...]:
+    """The words of an option that repeats or takes commas, in order, each once: ``a,b`` ``b`` → a, b.
+
+    Raises BadParameter (exit 2) for an empty word: an unset shell variable must not quietly mean the default.
+    """
+    words = [word.strip() for value in values or () for word in value.split(",")]
+    if not all(words):
+        raise typer.BadParameter("an empty value", param_hint=option)
+    return tuple(dict.fromkeys(words))
 
 
 def choose(values: Iterable[str] | None, known: Sequence[str], option: str) -> tuple[str, ...]:
     """`split_list`, with `all` for every known word. Raises BadParameter (exit 2) naming the unknown one."""
-    words = split_list(values)
+    words = split_list(values, option)
     if "all" in words:
         return tuple(known)
     for word in words:
@@ -53,7 +58,7 @@ def choose(values: Iterable[str] | None, known: Sequence[str], option: str) -> t
 
 def split_numbers(values: Iterable[str] | None, option: str) -> tuple[int, ...]:
     """`split_list` of positive integers. Raises BadParameter (exit 2) naming the option."""
-    words = split_list(values)
+    words = split_list(values, option)
     for word in words:
         if not (word.isascii() and word.isdecimal() and int(word) > 0):
             raise typer.BadParameter(f"{word!r} is not a positive integer", param_hint=option)

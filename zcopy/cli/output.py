@@ -159,6 +159,8 @@ class DirectSink(Sink):
 def _open(app: AppContext, output: str | None) -> Sink:
     if output is None or output == "-":
         return StdoutSink(app)
+    if not output:
+        raise UsageError("--output is empty", "name a file, or - for stdout")
     with _failures(output):
         if own := _OWN_FD.fullmatch(output):
             # Dup: opening the path anew would start at offset 0 of a redirected file, or rename over it.

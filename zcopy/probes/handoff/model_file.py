@@ -16,14 +16,14 @@ def read_geometry(path: Path) -> Geometry:
     Raises UsageError where the file or the gguf package is not there, MeasurementError for a file that is not a
     whole GGUF header or has no such cache.
     """
+    if not path.is_file():
+        raise UsageError(f"--model {path}: no such preset or file")
     try:
         from gguf import GGUFReader
     except ImportError as error:
         raise UsageError(
             "reading a GGUF file needs the gguf package", "pip install 'zcopy[models]'"
         ) from error
-    if not path.is_file():
-        raise UsageError(f"--model {path}: no such preset or file")
     try:
         reader = GGUFReader(path)
         return _geometry(path, _Header(reader))

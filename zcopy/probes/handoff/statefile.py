@@ -34,6 +34,8 @@ class StateFile:
             sweep(folder)
             while not self._locked(Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))):
                 self.close()
+        except FileExistsError as error:
+            raise MeasurementError(f"--state-dir {folder} is not a folder") from error
         except OSError as error:
             self.close()
             raise failed(f"--state-dir {folder}", error) from error
