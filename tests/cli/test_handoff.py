@@ -194,6 +194,12 @@ def test_another_process_with_the_lock_is_waited_for(box: Box) -> None:
     assert "cpu is busy" in err
 
 
+def test_the_engines_misread_switch_is_told(box: Box) -> None:
+    box.environ["ONEBIT_KV_SHARE"] = "0"
+    _, found = box.document("handoff", *SMALL, "--route", "file")
+    assert "kv-share" in {warning["code"] for warning in found["warnings"]}
+
+
 def test_a_plan_measures_and_saves_nothing(box: Box) -> None:
     code, out, _ = box.run("handoff", "--plan", "--json", "--buffer", "all", "--route", "all")
     plan = json.loads(out)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pytest
 
 from zcopy.model import Outcome, Row
-from zcopy.probes.handoff.advice import advise, first_write_ns, recommend
+from zcopy.probes.handoff.advice import advise, first_write_ns, misread_switch, recommend
 from zcopy.probes.handoff.params import ROUTES
 from zcopy.stats import median
 
@@ -153,3 +153,12 @@ def test_a_run_ends_with_advice_that_can_be_given(handoff: Handoff) -> None:
     ran = handoff(routes=("shared", "file"), reps=3)
     notes = recommend(ran.rows)
     assert notes[0].startswith("37 cells: a reused memfd region")
+
+
+@pytest.mark.parametrize(
+    ("value", "warned"), [("0", True), ("Off", True), ("1", False), ("", False), (None, False)]
+)
+def test_a_switch_that_is_on_though_it_says_off_is_told(value: str | None, warned: bool) -> None:
+    warning = misread_switch({} if value is None else {"ONEBIT_KV_SHARE": value})
+    assert (warning is not None) is warned
+    assert warning is None or f"ONEBIT_KV_SHARE={value}" in warning.text

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from zcopy.model import Outcome, Row, Warning_
 from zcopy.units import duration_text
+
+_SWITCH: Final = "ONEBIT_KV_SHARE"  # the reference engine's: any text in it turns the shared route on
+_MEANT_AS_OFF: Final = frozenset(("0", "false", "no", "off"))
+
+
+def misread_switch(environ: Mapping[str, str]) -> Warning_ | None:
+    """The engine's switch is "set and not empty": whoever wrote 0 into it has turned the shared route on."""
+    value = environ.get(_SWITCH, "")
+    if value.lower() not in _MEANT_AS_OFF:
+        return None
+    return Warning_(
+        "kv-share", f"{_SWITCH}={value} turns the engine's shared route on: unset it to turn it off"
+    )
 
 
 def advise(rows: Sequence[Row]) -> Iterator[Warning_]:

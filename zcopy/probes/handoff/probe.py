@@ -15,7 +15,7 @@ from zcopy.host import Host
 from zcopy.host.mounts import filesystem
 from zcopy.model import Json, Outcome, Row, Warning_
 from zcopy.probes.base import Context, Plan, Probe
-from zcopy.probes.handoff.advice import advise
+from zcopy.probes.handoff.advice import advise, misread_switch
 from zcopy.probes.handoff.arm import Arm
 from zcopy.probes.handoff.moved import CopyArm, FileArm, PipeArm
 from zcopy.probes.handoff.params import HandoffParams, Length, Variant, variants
@@ -80,6 +80,8 @@ class HandoffProbe(Probe):
         bench_random = Random(self._params.seed)
         bench = Bench(self._params, context.ticks, context.environ, bench_random)
         self._warn_nothing_exports(context)
+        if warning := misread_switch(context.environ):
+            context.warn(warning)
         steps = len(self._params.lengths) * (self._params.reps + 1)
         for number, length in enumerate(self._params.lengths):
             yield from self._measure_length(context, bench, length, (number * (self._params.reps + 1), steps))
