@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zcopy
-from zcopy.cli.context import AppContext, is_true
+from zcopy.cli.context import AppContext
 from zcopy.cli.locking import lock_settings
 from zcopy.cli.output import Results
 from zcopy.errors import Exit, Stopped, ZcopyError
@@ -82,7 +82,7 @@ def _session(app: AppContext, common: Common) -> Session:
     from zcopy.history.location import history_settings
     from zcopy.history.recorder import NullRecorder, Recorder
     from zcopy.host.cpulist import parse_cpus
-    from zcopy.locks import Clock
+    from zcopy.locks import Clock, lock_disabled
     from zcopy.runner import Session
 
     settings = history_settings(app.db_path(common.db), app.environ)
@@ -98,7 +98,7 @@ def _session(app: AppContext, common: Common) -> Session:
         progress=app.progress,
         notify=app.note,
         label=common.label or "",
-        lock=not (common.no_lock or is_true(app.environ.get("ZCOPY_NO_LOCK", ""))),
+        lock=not (common.no_lock or lock_disabled(app.environ.get("ZCOPY_NO_LOCK"))),
         wait_ns=common.wait,
         cpus=parse_cpus(common.cpus) if common.cpus else (),
         require_quiet=common.require_quiet,
