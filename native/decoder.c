@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "mapping.h"
 #include "sys.h"
 
 /* A REFUSE may name an earlier request, one that has no answer when all is well, or 0: a message it could not read. */
@@ -61,4 +62,10 @@ int zc_timed_adopt(zc_cells *table, const zc_adoption *what, uint64_t *ns) {
     int status = zc_cells_adopt(table, what);
     *ns = zc_sys_now() - begin;
     return status;
+}
+
+int64_t zc_timed_sync(int fd, unsigned flags) {
+    uint64_t begin = zc_sys_now();
+    int status = zc_sync(fd, flags);
+    return status < 0 ? status : (int64_t)(zc_sys_now() - begin);
 }

@@ -41,4 +41,7 @@ int zc_take_over(int socket, uint32_t request, int timeout_ms, const zc_takeover
 /* zc_cells_adopt, timed inside. */
 int zc_timed_adopt(zc_cells *table, const zc_adoption *what, uint64_t *ns);
 
+/* zc_sync, timed inside: ns, or -errno. */
+int64_t zc_timed_sync(int fd, unsigned flags);
+
 #endif

@@ -102,7 +102,7 @@ static int do_write(zc_provider *p, const zc_wire_begin *begin, zc_done *done) {
     const zc_slot *slot = &p->slots[begin->slot];
     zc_layout layout = zc_slot_layout(slot);
     if (begin->flags & ZC_BEGIN_PREREAD) preread(slot, &layout, done);
-    int status = begin->slot == 0 ? zc_asan_forbid(slot) : 0;
+    int status = zc_asan_forbid(slot);
     uint64_t faults = zc_sys_minor_faults();
     done->begin_ns = zc_sys_now();
     if (status == 0) status = bracket(slot, 0);

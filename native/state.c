@@ -1,6 +1,7 @@
 #include "state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,4 +181,25 @@ int64_t zc_state_restore(int fd, const zc_state *state, uint8_t *target, const z
     free(headers);
     free(head);
     return status < 0 ? status : (int64_t)t.batch.bytes;
+}
+
+static int64_t restore_bracketed(int fd, const zc_state *state, const zc_mapping *target, int dmabuf,
+                                 const zc_layout *layout, int32_t *pos) {
+    const unsigned both = ZC_SYNC_READ | ZC_SYNC_WRITE;
+    int status = dmabuf ? zc_sync(target->fd, both) : 0;
+    if (status < 0) return status;
+    int64_t bytes = zc_state_restore(fd, state, target->at, layout, pos);
+    status = dmabuf ? zc_sync(target->fd, both | ZC_SYNC_END) : 0;
+    return bytes < 0 || status == 0 ? bytes : status;
+}
+
+int64_t zc_state_load(const char *path, const zc_state *state, const zc_mapping *target, int dmabuf,
+                      const zc_layout *layout, int32_t *pos, uint64_t *ns) {
+    uint64_t begin = zc_sys_now();
+    int fd = zc_sys_open(path, O_RDONLY, 0);
+    if (fd < 0) return fd;
+    int64_t bytes = restore_bracketed(fd, state, target, dmabuf, layout, pos);
+    zc_sys_close(fd);
+    if (bytes >= 0) *ns = zc_sys_now() - begin;
+    return bytes;
 }

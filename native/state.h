@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "mapping.h"
 #include "rows.h"
 
 enum { ZC_STATE_MAGIC = 0x67677371, ZC_STATE_VERSION = 4 };
@@ -29,5 +30,11 @@ int64_t zc_state_save(int fd, const zc_state *state, const uint8_t *source, cons
  * The bytes read, or -errno; -ENODATA too short, -E2BIG trailing bytes, -EILSEQ not this format or version,
  * -ESTALE a well-formed file of another geometry. Nothing is adopted. */
 int64_t zc_state_restore(int fd, const zc_state *state, uint8_t *target, const zc_layout *layout, int32_t *pos);
+
+/* The decoder's half of the file route, timed inside: opens `path`, restores from it and closes it; with `dmabuf` the
+ * reading stands between DMA_BUF_IOCTL_SYNC's start and end. What zc_state_restore returns, or what a system call did;
+ * `ns` spans all of it, and is set on success alone. */
+int64_t zc_state_load(const char *path, const zc_state *state, const zc_mapping *target, int dmabuf,
+                      const zc_layout *layout, int32_t *pos, uint64_t *ns);
 
 #endif

@@ -2,12 +2,14 @@
 #include "state.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "fake.h"
+#include "fake_drivers.h"
 #include "layouts.h"
 #include "tap.h"
 
@@ -216,8 +218,42 @@ static void interrupted(void) {
     fake_fail(NULL, 0, 0);
 }
 
+/* The decoder's half as one call, by name: what it times is its own affair, that it has a span is not. */
+static int64_t load_plain(size_t count, int dmabuf, uint64_t *ns) {
+    tiny t;
+    uint8_t back[REGION] = {0};
+    int32_t pos[2] = {0};
+    char path[64];
+    make_tiny(&t, 0);
+    int fd = file_of(plain, count), memory = memfd_create("target", MFD_CLOEXEC);
+    zc_mapping target = {back, REGION, memory};
+    if (dmabuf) sim_dmabuf(memory);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int64_t got = zc_state_load(path, &state, &target, dmabuf, &t.layout, pos, ns);
+    if (got >= 0 && memcmp(back, region, REGION)) got = -EBADMSG;
+    close(memory);
+    close(fd);
+    return got;
+}
+
+static void loaded(void) {
+    uint64_t ns = 0;
+    int begun = sim_begun(), ended = sim_ended();
+    is(load_plain(sizeof plain, 0, &ns), sizeof plain, "loaded by its name");
+    ok(ns > 0 && sim_begun() == begun, "with a span, and no SYNC on ordinary memory");
+    is(load_plain(sizeof plain, 1, &ns), sizeof plain, "loaded into a simulated dma-buf");
+    ok(sim_begun() == begun + 1 && sim_ended() == ended + 1, "inside one pair of start and end");
+    ns = 77;
+    is(load_plain(sizeof plain - 1, 1, &ns), -ENODATA, "a file cut short is refused");
+    ok(sim_begun() == begun + 2 && sim_ended() == ended + 2, "and the pair is closed all the same");
+    ok(ns == 77, "and what failed has no span");
+    is(zc_state_load("/nonexistent/state", &state, &(zc_mapping){.fd = -1}, 0, &(zc_layout){0}, NULL, &ns), -ENOENT,
+       "a file that is not there is told");
+}
+
 int main(void) {
     sizes();
+    loaded();
     golden("plain", 0, plain, sizeof plain);
     golden("transposed V", 1, turned, sizeof turned);
     truncated();

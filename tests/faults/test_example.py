@@ -42,6 +42,13 @@ def test_it_serves_the_routes_that_write(example: tuple[str, ...], measure: Meas
 
 
 @pytest.mark.usefixtures("nothing_left")
+def test_a_row_of_it_is_not_taken_for_one_of_ours(example: tuple[str, ...], measure: Measure) -> None:
+    for row in measure(example):
+        assert row.case["provider"] == "command"
+        assert row.extra["key"] == {"writer": "example", "provider_cmd": list(example)}
+
+
+@pytest.mark.usefixtures("nothing_left")
 def test_it_serves_scattered_cells(example: tuple[str, ...], measure: Measure) -> None:
     rows = measure(example, scatter=True)
     assert [row.outcome for row in rows] == [Outcome.OK] * 2

@@ -216,10 +216,11 @@ def a_state_file() -> None:
     with memfd_region(target.region_bytes) as to, memfd_region(packed.state_bytes) as file:
         saved = lib.zc_state_save(file.fd, state, to.pointer, packed.raw)
         assert saved == packed.state_bytes
-        os.lseek(file.fd, 0, os.SEEK_SET)
-        assert rows.restore_state(file.fd, state, to, target, pos) == saved
-        with refused():  # at its end
-            rows.restore_state(file.fd, state, to, target, pos)
+        path = f"/proc/self/fd/{file.fd}"
+        assert rows.load_state(path, state, to, target, pos)[0] == saved
+        for path_, state_ in ((path, rows.state_description((8, 8), (0, 0), 0)), ("/nonexistent", state)):
+            with refused():
+                rows.load_state(path_, state_, to, target, pos)
 
 
 @scenario
@@ -446,4 +447,4 @@ def test_the_observation_sees_what_is_there() -> None:
     native, python = observed(a_state_file)
     assert "zc_state_save" in native
     assert "zc_cells_new" not in native
-    assert {"rows.restore_state"} <= {name for code, name in public().items() if code in python}
+    assert {"rows.load_state"} <= {name for code, name in public().items() if code in python}

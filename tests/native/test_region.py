@@ -139,15 +139,15 @@ def test_the_reserve_for_alignment_is_given_back(region: Callable[[int], Region]
 
 
 class Syncs:
-    """Records what zc_sync is asked, in place of the native library."""
+    """Records what zc_timed_sync is asked, in place of the native library."""
 
     def __init__(self, refuse: bool = False) -> None:
         self.asked: list[int] = []
         self._refuse = refuse
 
-    def zc_sync(self, _fd: int, flags: int) -> int:
+    def zc_timed_sync(self, _fd: int, flags: int) -> int:
         self.asked.append(flags)
-        return -errno.EIO if self._refuse else 0
+        return -errno.EIO if self._refuse else 7
 
     def __getattr__(self, name: str) -> object:
         return getattr(lib, name)

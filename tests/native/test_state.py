@@ -67,9 +67,9 @@ class File:
         pos = rows.positions(self.target.tokens)
         for i in range(self.target.tokens):
             pos[i] = -7
-        with path.open("rb") as file:
-            read = rows.restore_state(file.fileno(), self.state, to, self.target, pos)
+        read, ns = rows.load_state(str(path), self.state, to, self.target, pos)
         assert read == path.stat().st_size
+        assert ns > 0
         return list(pos)
 
 

@@ -82,6 +82,11 @@ class Region:
         return ffi.cast("uint8_t *", self._raw.at)
 
     @property
+    def mapping(self) -> Any:
+        """The native ``zc_mapping *``; use it while the region is open."""
+        return self._raw
+
+    @property
     def address(self) -> int:
         return int(ffi.cast("uintptr_t", self._raw.at))
 
@@ -92,16 +97,19 @@ class Region:
         at = ffi.gc(ffi.cast("uint8_t *", raw.at), partial(_nothing, raw))
         return memoryview(ffi.buffer(at, self.size))
 
-    def begin(self, *, write: bool = False) -> None:
-        """Opens CPU access: DMA_BUF_IOCTL_SYNC START on a dma-buf, nothing on other memory. Raises NativeError."""
-        if self.dmabuf:
-            check(lib.zc_sync(self.fd, lib.ZC_SYNC_READ | (lib.ZC_SYNC_WRITE if write else 0)))
+    def begin(self, *, write: bool = False) -> int:
+        """Opens CPU access; what that took, in ns. Raises NativeError.
 
-    def end(self, *, write: bool = False) -> None:
-        """Closes what `begin` opened with the same `write`. Raises NativeError."""
-        if self.dmabuf:
-            flags = lib.ZC_SYNC_READ | (lib.ZC_SYNC_WRITE if write else 0)
-            check(lib.zc_sync(self.fd, lib.ZC_SYNC_END | flags))
+        DMA_BUF_IOCTL_SYNC with START on a dma-buf; on other memory it is nothing and takes 0.
+        """
+        return self._sync(lib.ZC_SYNC_WRITE if write else 0)
+
+    def end(self, *, write: bool = False) -> int:
+        """Closes what `begin` opened with the same `write`; what that took, in ns. Raises NativeError."""
+        return self._sync(lib.ZC_SYNC_END | (lib.ZC_SYNC_WRITE if write else 0))
+
+    def _sync(self, flags: int) -> int:
+        return check(lib.zc_timed_sync(self.fd, lib.ZC_SYNC_READ | flags)) if self.dmabuf else 0
 
     @contextmanager
     def access(self, *, write: bool = False) -> Iterator[memoryview]:

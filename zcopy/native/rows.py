@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Final
@@ -169,9 +170,12 @@ def positions(count: int) -> Any:
     return ffi.new("int32_t[]", list(range(count)))
 
 
-def restore_state(fd: int, state: Any, to: Region, target: Layout, pos: Any) -> int:
-    """Reads a sequence-state file into place and its positions into `pos`; the bytes.
+def load_state(path: str, state: Any, to: Region, target: Layout, pos: Any) -> tuple[int, int]:
+    """Reads a sequence-state file into place and its positions into `pos`; the bytes, and the ns from open to close.
 
-    Raises NativeError: ENODATA too short, E2BIG trailing bytes, EILSEQ another format, ESTALE another geometry.
+    On a dma-buf the ns contain DMA_BUF_IOCTL_SYNC's start and end. Raises NativeError: ENODATA too short, E2BIG
+    trailing bytes, EILSEQ another format, ESTALE another geometry, or what a system call said.
     """
-    return check(lib.zc_state_restore(fd, state, to.pointer, target.raw, pos))
+    ns = ffi.new("uint64_t *")
+    bytes_ = check(lib.zc_state_load(os.fsencode(path), state, to.mapping, to.dmabuf, target.raw, pos, ns))
+    return bytes_, int(ns[0])

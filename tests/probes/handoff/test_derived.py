@@ -9,7 +9,9 @@ from typing import Any, Protocol
 import pytest
 
 from zcopy.model import Outcome, Row
-from zcopy.probes.handoff.advice import advise, first_write_ns, misread_switch, recommend
+from zcopy.probes.handoff.advice import advise, first_write_ns, misread_switch, recommend, uncounted
+from zcopy.probes.handoff.derived import finished
+from zcopy.probes.handoff.evidence import Io
 from zcopy.probes.handoff.params import ROUTES
 from zcopy.stats import median
 
@@ -54,12 +56,23 @@ def test_of_two_folders_the_first_is_the_measure(handoff: Handoff, state_dir: An
         (state_dir / name).rmdir()
 
 
+def test_each_memory_is_held_against_its_own_file_route() -> None:
+    rows = [
+        row("file", "fresh", 10 * MS), row("file", "reused", 20 * MS),
+        row("file", "reused", 60 * MS, buffer="memfd-thp"),
+        row("shared", "reused", 2 * MS), row("shared", "reused", 2 * MS, buffer="memfd-thp"),
+        row("shared", "reused", 2 * MS, buffer="memfd-huge"),
+    ]  # fmt: skip
+    assert [each.extra["vs_file"] for each in finished(rows)] == [2.0, 1.0, 1.0, 10.0, 30.0, 10.0]
+
+
 def row(route: str, region: str, total: int, **more: Any) -> Row:
     case = {
         "route": route, "region": region, "buffer": more.pop("buffer", "memfd"), "cells": more.pop("cells", 307),
         "populate": more.pop("populate", None),
     }  # fmt: skip
-    ns = {"total": (total,), **{phase: (value,) for phase, value in more.pop("ns", {}).items()}}
+    times = more.pop("times", 1)
+    ns = {"total": (total,), **{phase: (value,) * times for phase, value in more.pop("ns", {}).items()}}
     return Row(case=case, ns=ns, outcome=more.pop("outcome", Outcome.OK), extra=more)
 
 
@@ -100,6 +113,13 @@ def test_nothing_else_is_warned_of(rows: list[Row]) -> None:
     assert list(advise(rows)) == []
 
 
+def test_a_box_that_does_not_count_is_told() -> None:
+    assert uncounted(Io(0, 0)) is None
+    warning = uncounted(None)
+    assert warning is not None
+    assert warning.code == "no-io-count"
+
+
 def test_the_way_that_serves_is_recommended_for_each_length() -> None:
     rows = [
         row("shared", "fresh", 47 * MS, populate="none"),
@@ -126,14 +146,14 @@ def test_the_cheapest_first_write_is_told_with_its_faults() -> None:
             ns={"first_write": 10 * MS, "prefault": MS},
             faults=700,
         ),
-        row("shared", "fresh", 2, populate="none", ns={"first_write": 55 * MS}, faults=11_088),
+        row("shared", "fresh", 2, populate="none", ns={"first_write": 55 * MS}, times=3, faults=11_088),
         row("shared", "fresh", 3, populate="map", ns={"first_write": 30 * MS}, faults=11_088),
     ]
     random.Random(1).shuffle(ways)
     notes = recommend(ways)
     assert len(notes) == 2
-    assert "11.0 ms with 700 page faults (a reused memfd region, populated and pre-read)" in notes[1]
-    assert "against 55.0 ms with 11,088 (a fresh memfd region)" in notes[1]
+    assert "11.0 ms with 700 page faults (a reused memfd region, populated and pre-read; once)" in notes[1]
+    assert "against 55.0 ms with 11,088 (a fresh memfd region; median of 3)" in notes[1]
 
 
 def test_a_small_difference_is_no_recommendation() -> None:

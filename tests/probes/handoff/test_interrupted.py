@@ -59,6 +59,30 @@ def test_stopped_in_a_round_the_samples_are_kept(step: int, start: Start, contex
         assert row.extra["ns_per_cell"] is not None
 
 
+def test_what_ended_before_the_stop_is_kept_with_its_reason(start: Start, context: NewContext) -> None:
+    """A refused arm (memory without a descriptor), one with samples, and one that was never to be measured."""
+    probe = start(
+        routes=("shared", "file"), buffers=("anon", "dma-heap:nowhere"), regions=("reused",), reps=5
+    )
+    assert stopped(probe, context(progress=stop_at(4))) == []
+    assert [(row.case["route"], row.case["buffer"], row.outcome) for row in probe.partial()] == [
+        ("shared", "anon", Outcome.REFUSED),
+        ("file", "anon", Outcome.OK),
+        ("shared", "dma-heap:nowhere", Outcome.SKIPPED),
+    ]
+    assert all(row.reason for row in probe.partial() if row.outcome is not Outcome.OK)
+
+
+def test_rows_that_are_complete_when_the_stop_comes_are_kept(start: Start, context: NewContext) -> None:
+    """Stopped between two rows of one length: none is lost, and none comes twice."""
+    probe = start(routes=ROUTES)
+    measuring = probe.measure(context())
+    first = next(measuring)
+    rows = [first, *probe.partial()]
+    assert [row.case["route"] for row in rows] == ["shared", "shared", "file", "file", "copy", "pipe"]
+    assert len({row.case["region"] + str(row.case["route"]) for row in rows}) == len(rows)
+
+
 def test_lengths_that_were_complete_are_rows_and_not_partial(start: Start, context: NewContext) -> None:
     probe = start(routes=("shared",), lengths=(Length(5, 64), Length(9, 64)), reps=2)
     # Two arms: 2 to prepare and 4 samples for the first length, 2 and 1 for the second.

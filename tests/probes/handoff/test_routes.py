@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from zcopy.model import Outcome, Row
+from zcopy.native import provider
 from zcopy.native.provider import helper
+from zcopy.native.rows import kernel_names
 from zcopy.probes.handoff.geometry import PRESETS, TYPES, Cache, Geometry
 from zcopy.probes.handoff.params import PASSES, POPULATES, ROUTES
 from zcopy.stats import median
@@ -25,8 +28,8 @@ PHASES = {
     ("shared", "reused"): {"export", "populate", "pass", "map", "first_write", "prefault", "write", "wake", "adopt",
                            "ready", "total"},
     ("shared", "fresh"): {"export", "pass", "map", "first_write", "write", "wake", "adopt", "ready", "total"},
-    ("file", "reused"): {"save", "restore", "adopt", "total"},
-    ("file", "fresh"): {"save", "restore", "adopt", "total"},
+    ("file", "reused"): {"save", "restore", "transfer", "adopt", "total"},
+    ("file", "fresh"): {"save", "restore", "transfer", "adopt", "total"},
     ("copy", "reused"): {"write", "wake", "copy", "adopt", "ready", "total"},
     ("pipe", "reused"): {"stream", "adopt", "total"},
 }  # fmt: skip
@@ -77,12 +80,17 @@ def test_what_the_kernel_saw_is_what_was_counted(handoff: Handoff) -> None:
             assert seen == MOVED[str(row.case["route"])]
 
 
-def test_rates_are_bytes_over_the_total(handoff: Handoff) -> None:
+MOVING = {"file": "transfer", "copy": "copy", "pipe": "stream"}
+
+
+def test_rates_are_bytes_over_the_span_that_moves_them(handoff: Handoff) -> None:
     for row in handoff(routes=ROUTES, reps=3).rows:
         if row.case["route"] == "shared":
             assert (row.gbps, row.document()["gbps"]) == (None, None)
         else:
-            assert row.gbps == pytest.approx(row.bytes_copied / median(row.ns["total"]))
+            assert row.gbps == pytest.approx(
+                row.bytes_copied / median(row.ns[MOVING[str(row.case["route"])]])
+            )
 
 
 def test_a_fresh_region_pays_what_it_is_made_of(handoff: Handoff) -> None:
@@ -101,8 +109,9 @@ def test_a_reused_region_pays_only_the_last_step(handoff: Handoff) -> None:
 
 def test_the_file_route_pays_saving_restoring_and_adopting(handoff: Handoff) -> None:
     for row in handoff(routes=("file",), reps=3).rows:
-        parts = zip(*(row.ns[phase] for phase in ("save", "restore", "adopt")), strict=True)
-        assert row.ns["total"] == tuple(sum(each) for each in parts)
+        save, restore, adopt = (row.ns[phase] for phase in ("save", "restore", "adopt"))
+        assert row.ns["transfer"] == tuple(map(sum, zip(save, restore, strict=True)))
+        assert row.ns["total"] == tuple(map(sum, zip(save, restore, adopt, strict=True)))
 
 
 @pytest.mark.parametrize("populate", POPULATES)
@@ -196,8 +205,6 @@ def test_lengths_come_one_after_another(handoff: Handoff) -> None:
 
 @pytest.mark.parametrize("kernel", ["base", "avx2"])
 def test_a_forced_kernel_serves(kernel: str, handoff: Handoff) -> None:
-    from zcopy.native.rows import kernel_names
-
     if kernel not in kernel_names():
         pytest.skip(f"this CPU or build has no {kernel} kernel")
     all_ok(handoff(kernel=kernel, routes=("shared",)).rows)
@@ -205,6 +212,35 @@ def test_a_forced_kernel_serves(kernel: str, handoff: Handoff) -> None:
 
 def test_a_kernel_that_is_not_there_is_a_failed_row(handoff: Handoff) -> None:
     assert {row.outcome for row in handoff(kernel="mmx", routes=("shared",)).rows} == {Outcome.FAILED}
+
+
+def test_who_writes_is_part_of_what_makes_two_rows_alike(handoff: Handoff) -> None:
+    for kernel in kernel_names():
+        for row in handoff(kernel=kernel, routes=ROUTES).rows:
+            assert row.extra["key"] == {"writer": f"zcopy-provider {kernel}"}
+            assert row.case["provider"] == "plain"
+
+
+def test_where_no_sanitizer_looked_none_is_said_to_have(handoff: Handoff) -> None:
+    assert all("asan_reports" not in row.extra for row in handoff(routes=ROUTES).rows)
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_report_with_any_request_timed_or_not_ends_the_row(
+    route: str, number: int, handoff: Handoff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = provider._handoff, iter(range(1000))
+
+    def reporting(out: Any) -> provider.Handoff:
+        got = real(out)
+        return replace(got, done=replace(got.done, reports=3)) if next(seen) == number else got
+
+    monkeypatch.setattr(provider, "_handoff", reporting)
+    row = handoff(routes=(route,), regions=("reused",), reps=3).row()
+    assert row.outcome is Outcome.FAILED
+    assert row.reason == "AddressSanitizer counted 3 forbidden writes by the provider"
+    assert row.extra["asan_reports"] == 3
 
 
 def test_the_sanitizers_provider_finds_a_sound_run_sound(handoff: Handoff) -> None:

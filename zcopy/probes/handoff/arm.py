@@ -10,7 +10,7 @@ from typing import ClassVar
 from zcopy.errors import MeasurementError, RefusedError, SkippedError, ZcopyError
 from zcopy.model import Json, Outcome, Row
 from zcopy.native.calls import NativeError, sentence
-from zcopy.native.provider import Done
+from zcopy.native.provider import Done, Provider
 from zcopy.native.rows import Difference
 from zcopy.probes.handoff.params import Length, Variant
 from zcopy.probes.handoff.stage import Bench, Stage
@@ -35,10 +35,16 @@ class Arm(ABC):
         self.outcome: Outcome | None = None  # None while under way
         self.reason: str | None = None
         self.verified = False
+        self._reports = 0  # of AddressSanitizer, in all requests
 
     @property
     def length(self) -> Length:
         return self.stage.length
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to say: a sample, or an end."""
+        return self.outcome is not None or "total" in self.ns
 
     @abstractmethod
     def prepare(self) -> None:
@@ -57,11 +63,27 @@ class Arm(ABC):
         for phase, value in phases.items():
             self.ns.setdefault(phase, []).append(value)
 
-    def require(self, wrong: Difference | None, reports: int = 0) -> None:
-        """Ends the arm as failed where bytes are wrong or AddressSanitizer has reported."""
-        self.extra["asan_reports"] = int(self.extra.get("asan_reports") or 0) + reports  # type: ignore[arg-type]
-        if reports:
-            raise MeasurementError(f"AddressSanitizer counted {reports} forbidden writes by the provider")
+    def account(self, done: Done) -> Done:
+        """Takes note of what came with a provider's "done": every one, timed or not. Ends the arm on a report."""
+        self._reports += done.reports
+        if self._reports or self.bench.params.provider == "asan":
+            self.extra["asan_reports"] = self._reports
+        if done.reports:
+            raise MeasurementError(
+                f"AddressSanitizer counted {done.reports} forbidden writes by the provider"
+            )
+        return done
+
+    def met(self, provider: Provider) -> Provider:
+        """Takes note of who writes: another program, or another kernel of stores, is another experiment."""
+        key: dict[str, Json] = {"writer": provider.hello.name}
+        if command := self.bench.params.provider_cmd:
+            key["provider_cmd"] = list(command)
+        self.extra["key"] = key
+        return provider
+
+    def require(self, wrong: Difference | None) -> None:
+        """Ends the arm as failed where bytes are wrong."""
         if wrong is not None:
             raise MeasurementError(str(wrong))
         self.verified = True

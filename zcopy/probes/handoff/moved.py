@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zcopy.errors import MeasurementError, RefusedError
 from zcopy.native import rows, wire
-from zcopy.native.calls import NativeError, failed
+from zcopy.native.calls import NativeError
 from zcopy.native.provider import Done, Handoff, Provider
 from zcopy.native.region import Region
 from zcopy.probes.handoff.arm import Arm
@@ -53,13 +53,17 @@ class MovingArm(Arm):
 
     def fill_source(self, nonce: int) -> Done:
         """The provider computes its rows: what it does on every route, and part of no total."""
-        _, provider = self.stage.source()
+        provider = self.server()
         fault = self.bench.params.fault
         sound = fault is wire.Inject.EARLY_DONE and self.variant.route != "copy"
         request = self.bench.request(
             wire.Op.WRITE, nonce, slot=wire.Slot.SOURCE, inject=wire.Inject.NONE if sound else fault
         )
-        return provider.finish(provider.begin(request))
+        return self.account(provider.finish(provider.begin(request)))
+
+    def server(self) -> Provider:
+        """The provider that has the source."""
+        return self.met(self.stage.source()[1])
 
     @property
     def late(self) -> wire.Inject:
@@ -95,6 +99,8 @@ class MovingArm(Arm):
 class FileArm(MovingArm):
     """The provider saves its sequence state to a file, the decoder reads it back: in place, or a new file each time."""
 
+    rate_phase = "transfer"
+
     def __init__(self, bench: Bench, stage: Stage, variant: Variant) -> None:
         super().__init__(bench, stage, variant)
         self._file: StateFile | None = None
@@ -110,7 +116,7 @@ class FileArm(MovingArm):
     def hand_over(self, nonce: int, *, timed: bool) -> None:
         assert self._file is not None
         self.fill_source(nonce)
-        _, provider = self.stage.source()
+        provider = self.server()
         meter = self.meter(provider)
         path = self._file.next()
         done = self._save(provider, path)
@@ -125,30 +131,24 @@ class FileArm(MovingArm):
         if timed:
             self.bytes_copied = read + done.bytes
             self.extra["n_read"] = read
-            self.note(save=done.ns, restore=restore, adopt=adopt, total=done.ns + restore + adopt)
+            moved = done.ns + restore
+            self.note(save=done.ns, restore=restore, transfer=moved, adopt=adopt, total=moved + adopt)
 
     def _save(self, provider: Provider, path: str) -> Done:
         flags = wire.BeginFlag.FRESH_FILE if self.variant.region == "fresh" else wire.PLAIN
         request = self.bench.request(
             wire.Op.SAVE, 1, slot=wire.Slot.SOURCE, flags=flags, inject=self.late, path=path
         )
-        return provider.finish(provider.begin(request))
+        return self.account(provider.finish(provider.begin(request)))
 
     def _restore(self, path: str) -> tuple[int, int]:
         """Bytes read and ns, opening and closing included."""
-        started = self.bench.ticks()
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise failed(f"the state file {path}", error) from error
-        try:
-            with self.region.access(write=True):
-                read = rows.restore_state(fd, self._state, self.region, self.stage.layout, self._pos)
+            return rows.load_state(path, self._state, self.region, self.stage.layout, self._pos)
         except NativeError as error:
-            raise MeasurementError(f"the state file {path}: {_state_fault(error, fd, self.stage)}") from error
-        finally:
-            os.close(fd)
-        return read, self.bench.ticks() - started
+            raise MeasurementError(
+                f"the state file {path}: {_state_fault(error, path, self.stage)}"
+            ) from error
 
     def close(self) -> None:
         super().close()
@@ -157,10 +157,9 @@ class FileArm(MovingArm):
             self._file = None
 
 
-def _state_fault(error: NativeError, fd: int, stage: Stage) -> str:
-    size, expected = os.fstat(fd).st_size, stage.layout.state_bytes
-    if size != expected:
-        return f"{size} bytes long, expected {expected}"
+def _state_fault(error: NativeError, path: str, stage: Stage) -> str:
+    if error.name in ("ENODATA", "E2BIG"):
+        return f"{Path(path).stat().st_size} bytes long, expected {stage.layout.state_bytes}"
     known = {"EILSEQ": "not a sequence state of version 4", "ESTALE": "of another geometry"}
     return known.get(error.name, str(error.strerror))
 
@@ -168,10 +167,12 @@ def _state_fault(error: NativeError, fd: int, stage: Stage) -> str:
 class CopyArm(MovingArm):
     """A shared bounce buffer: the provider writes rows there, the decoder copies them into its cache."""
 
+    rate_phase = "copy"
+
     def hand_over(self, nonce: int, *, timed: bool) -> None:
         if unstated := self.bench.params.cache.unstated_rotation():
             raise RefusedError(unstated)
-        source, provider = self.stage.source()
+        source, provider = self.stage.source()[0], self.server()
         request = self.bench.request(
             wire.Op.WRITE, nonce, slot=wire.Slot.SOURCE, inject=self.bench.params.fault
         )
@@ -191,21 +192,20 @@ class CopyArm(MovingArm):
 
     def _take_over(self, provider: Provider, number: int, source: Region) -> tuple[Handoff, int]:
         """The copy and the adoption inside a pair of begin and end, and what the pair took on a dma-buf, in ns."""
-        ticks = self.bench.ticks
-        began = ticks()
-        self.region.begin(write=True)
-        opened = ticks()
+        sync = self.region.begin(write=True)
         try:
             rows_ = (self.region, self.stage.layout, source, self.stage.packed)
             handoff = provider.take_over(number, self.stage.table, self.stage.adoption, rows_)
         finally:
-            closing = ticks()
-            self.region.end(write=True)
-        return handoff, (opened - began + ticks() - closing) if self.region.dmabuf else 0
+            sync += self.region.end(write=True)
+        self.account(handoff.done)
+        return handoff, sync
 
 
 class PipeArm(MovingArm):
     """A pipe: every byte is copied into the kernel and out of it again, in ever the same few pages."""
+
+    rate_phase = "stream"
 
     def __init__(self, bench: Bench, stage: Stage, variant: Variant) -> None:
         super().__init__(bench, stage, variant)
@@ -233,7 +233,7 @@ class PipeArm(MovingArm):
 
     def hand_over(self, nonce: int, *, timed: bool) -> None:
         self.fill_source(nonce)
-        _, provider = self.stage.source()
+        provider = self.server()
         if provider is not self._writer:  # none yet, or another variant's fault has cost us the last one
             self._give_end(provider)
         meter = self.meter(provider)
@@ -243,7 +243,7 @@ class PipeArm(MovingArm):
         read = self._receive(provider)
         ended = self.bench.ticks()
         adopt = self.stage.table.adopt(self.stage.adoption)
-        done = provider.finish(number)
+        done = self.account(provider.finish(number))
         self.prove(meter, read=read, written=done.bytes)
         self.stage.forget()
         if timed:

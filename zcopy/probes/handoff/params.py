@@ -126,7 +126,8 @@ class Variant:
             "route": self.route, "buffer": self.buffer, "region": self.region, "populate": self.populate,
             "pass": self.passing, "state_dir": self.state_dir, "cells": length.cells, "ctx": length.ctx,
             "model": cache.geometry.name, "type_k": cache.type_k.name, "type_v": cache.type_v.name,
-            "v_trans": cache.v_trans, "scatter": params.scatter, "provider": params.provider,
+            "v_trans": cache.v_trans, "scatter": params.scatter,
+            "provider": "command" if params.provider_cmd else params.provider,
             "inject": params.inject or None,
         }  # fmt: skip
         return {key: value for key, value in given.items() if value is not None}

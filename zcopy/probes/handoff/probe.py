@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,8 +17,10 @@ from zcopy.host import Host
 from zcopy.host.mounts import filesystem
 from zcopy.model import Json, Outcome, Row, Warning_
 from zcopy.probes.base import Context, Plan, Probe
-from zcopy.probes.handoff.advice import advise, misread_switch
+from zcopy.probes.handoff.advice import advise, misread_switch, uncounted
 from zcopy.probes.handoff.arm import Arm
+from zcopy.probes.handoff.derived import finished
+from zcopy.probes.handoff.evidence import Io
 from zcopy.probes.handoff.moved import CopyArm, FileArm, PipeArm
 from zcopy.probes.handoff.params import HandoffParams, Length, Variant, variants
 from zcopy.probes.handoff.room import Room, Sizes, needs
@@ -51,7 +55,9 @@ class HandoffProbe(Probe):
         """`named`: what the user asked for by name, as (case key, value); see `Probe.named`."""
         self._params = params
         self._named = tuple(named)
-        self._open: list[Arm] = []
+        self._open: list[Arm] = []  # of the length under way
+        self._absent: list[Row] = []  # its variants that are not measured
+        self._complete: deque[Row] = deque()  # rows of a length that is over, not yet handed out
 
     def params(self) -> Mapping[str, Json]:
         return self._params.document()
@@ -80,14 +86,16 @@ class HandoffProbe(Probe):
         bench_random = Random(self._params.seed)
         bench = Bench(self._params, context.ticks, context.environ, bench_random)
         self._warn_nothing_exports(context)
-        if warning := misread_switch(context.environ):
-            context.warn(warning)
+        for warning in (misread_switch(context.environ), uncounted(Io.of(os.getpid()))):
+            if warning:
+                context.warn(warning)
         steps = len(self._params.lengths) * (self._params.reps + 1)
         for number, length in enumerate(self._params.lengths):
             yield from self._measure_length(context, bench, length, (number * (self._params.reps + 1), steps))
 
     def partial(self) -> Sequence[Row]:
-        return tuple(self._finished([arm.row() for arm in self._open if "total" in arm.ns]))
+        under_way = finished([arm.row() for arm in self._open if arm.begun])
+        return (*self._complete, *under_way, *self._absent)
 
     def _warn_nothing_exports(self, context: Context) -> None:
         kinds = registry.kinds(context.host)
@@ -98,12 +106,11 @@ class HandoffProbe(Probe):
     def _measure_length(
         self, context: Context, bench: Bench, length: Length, steps: tuple[int, int]
     ) -> Iterator[Row]:
-        absent: list[Row] = []
         with ExitStack() as cleanup:
             stages: dict[str, Stage] = {}
             for variant, kind, why in self._admitted(context.host, length, Room(context.host)):
                 if why is not None:
-                    absent.append(self._absent_row(why, length))
+                    self._absent.append(self._absent_row(why, length))
                     continue
                 if kind.name not in stages:
                     stages[kind.name] = Stage(bench, kind, length)
@@ -112,11 +119,16 @@ class HandoffProbe(Probe):
                 cleanup.callback(arm.close)
                 self._open.append(arm)
             self._rounds(context, bench, length, steps)
-        rows = self._finished([arm.row() for arm in self._open])
-        self._open.clear()
-        for warning in advise(rows):
+        for warning in advise(self._close_length()):
             context.warn(warning)
-        yield from (*rows, *absent)
+        while self._complete:
+            yield self._complete.popleft()
+
+    def _close_length(self) -> Sequence[Row]:
+        """The rows of the length under way, complete: a signal from here on finds them so."""
+        rows = (*finished([arm.row() for arm in self._open]), *self._absent)
+        self._complete, self._open, self._absent = deque(rows), [], []
+        return rows
 
     def _rounds(self, context: Context, bench: Bench, length: Length, steps: tuple[int, int]) -> None:
         """Prepares every arm, then samples them all in each round."""
@@ -183,20 +195,3 @@ class HandoffProbe(Probe):
     def _absent_row(self, absent: Absent, length: Length) -> Row:
         case = absent.variant.case(self._params, length)
         return Row(case=case, outcome=absent.outcome, reason=absent.reason)
-
-    def _finished(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows with what only all of them together say: `vs_file` and `ns_per_cell`."""
-        files = [row for row in rows if row.case["route"] == "file" and row.outcome is Outcome.OK]
-        base = next((row for row in files if row.case["region"] == "reused"), files[0] if files else None)
-        return [_derived(row, base) for row in rows]
-
-
-def _derived(row: Row, base: Row | None) -> Row:
-    median = row.median_ns
-    cells = row.case["cells"]
-    extra = dict(row.extra)
-    if "adopt" in median and isinstance(cells, int):
-        extra["ns_per_cell"] = round(median["adopt"] / cells, 3)
-    comparable = row.outcome is Outcome.OK and base is not None and median.get("total")
-    extra["vs_file"] = round(base.median_ns["total"] / median["total"], 3) if comparable and base else None
-    return replace(row, extra=extra)

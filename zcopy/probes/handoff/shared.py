@@ -39,6 +39,8 @@ class SharedArm(Arm):
         started = self.bench.ticks()
         region = self._region = self.stage.allocate()
         exported = self.bench.ticks()
+        self.stage.know(region)
+        began = self.bench.ticks()
         self._populate(region)
         populated = self.bench.ticks()
         provider, inherited = self._reach(region)
@@ -46,7 +48,7 @@ class SharedArm(Arm):
         passed = mapped.received_ns - (populated if inherited else sent)
         self.note(export=exported - started, pass_=max(0, passed), map=mapped.map_ns)
         if self.variant.populate != "none":
-            self.note(populate=populated - exported)
+            self.note(populate=populated - began)
 
     def note(self, **phases: int) -> None:
         super().note(**{phase.rstrip("_"): value for phase, value in phases.items()})
@@ -64,7 +66,7 @@ class SharedArm(Arm):
         inherited = self.variant.passing == "inherit"
         if inherited or self._provider is None:
             self._part()
-            self._provider = self.bench.provider((region.fd,) if inherited else ())
+            self._provider = self.met(self.bench.provider((region.fd,) if inherited else ()))
             self._provider.tensors(wire.Slot.REGION, self.stage.layout, self.bench.params.cache.numbers)
             self._proof = SharedProof(os.getpid(), self._provider.pid, self.stage.layout.payload)
         return self._provider, inherited
@@ -81,6 +83,7 @@ class SharedArm(Arm):
         number = self._provider.begin(asked)
         handoff = self._provider.take_over(number, self.stage.table, self.stage.adoption)
         self.stage.forget()
+        self.account(handoff.done)
         return handoff
 
     def first_request(self, nonce: int) -> Handoff:
@@ -100,13 +103,10 @@ class SharedArm(Arm):
     def sync(self) -> int:
         """What opening the rows to the CPU costs on a dma-buf, in ns; 0 elsewhere."""
         assert self._region is not None
-        if not self._region.dmabuf:
-            return 0
-        started = self.bench.ticks()
-        self._region.begin()
-        took = self.bench.ticks() - started
+        took = self._region.begin()
         self._region.end()
-        self.note(sync=took)
+        if self._region.dmabuf:
+            self.note(sync=took)
         return took
 
     def label(self) -> None:
@@ -155,7 +155,7 @@ class ReusedArm(SharedArm):
         assert self._region is not None
         nonce = self.bench.nonce()
         handoff = self.first_request(nonce)
-        self.require(self.stage.verify(self._region, nonce, 0), handoff.done.reports)
+        self.require(self.stage.verify(self._region, nonce, 0))
         self.claim(handoff.done, self.stage.layout.payload)
         if self.stage.give_target(self._region):
             self._lent = True
@@ -172,7 +172,7 @@ class ReusedArm(SharedArm):
         handoff = self.request(nonce)
         moved = meter.stop()
         sync = self.sync()
-        self.require(self.stage.verify(self._region, nonce, self._seed), handoff.done.reports)
+        self.require(self.stage.verify(self._region, nonce, self._seed))
         self.claim(handoff.done, self.stage.layout.payload)
         self.claim_zero(moved)
         self.note(write=handoff.done.ns, wake=handoff.wake_ns, adopt=handoff.adopt_ns, ready=handoff.ready_ns)
@@ -205,7 +205,7 @@ class FreshArm(SharedArm):
         first = self.first_request(nonce)
         moved = meter.stop()
         sync = self.sync()
-        self.require(self.stage.verify(self._region, nonce, 0), first.done.reports)
+        self.require(self.stage.verify(self._region, nonce, 0))
         self.claim(first.done, self.stage.layout.payload)
         self.claim_zero(moved)
         warm = self.request(nonce)

@@ -95,12 +95,11 @@ class Stage:
         return Adoption(pos, [scatter.SEQUENCE])
 
     def allocate(self) -> Region:
-        """A new region of the kind, known to the evidence until `release`. Raises RefusedError."""
-        region = self.kind.allocate(self.region_bytes, "zcopy-kv")
-        self._know(region)
-        return region
+        """A new region of the kind, to be made known and released by the caller. Raises RefusedError."""
+        return self.kind.allocate(self.region_bytes, "zcopy-kv")
 
-    def _know(self, region: Region) -> None:
+    def know(self, region: Region) -> None:
+        """The evidence knows the region until `release`: one more of its size is none that was hidden."""
         if region.fd >= 0:
             self.bench.inodes.add(os.fstat(region.fd).st_ino)
 
@@ -128,6 +127,7 @@ class Stage:
         if self._target is None:
             region = self.allocate()
             self._owned.callback(self.release, region)
+            self.know(region)
             with suppress(NativeError):
                 region.populate()
             self._target = region
@@ -163,7 +163,7 @@ class Stage:
     def _new_source(self) -> Region:
         try:
             region = sealed("zcopy-source", self.source_bytes)
-            self._know(region)
+            self.know(region)
             with suppress(NativeError):  # an old kernel cannot populate: then the first, untimed, write does
                 region.populate()
         except NativeError as error:
