@@ -153,7 +153,8 @@ static int begin_check(zc_provider *p, const zc_wire_begin *m, size_t bytes, con
     if (!slot || !slot->mapping.at || !slot->n_runs || slot->n_runs != slot->total_runs)
         return zc_because(p, -EBADMSG, "BEGIN on slot %u, which is not ready", m->slot);
     if (room > sizeof p->made || (room && path[room - 1])) return zc_because(p, -EBADMSG, "a path of %zu bytes", room);
-    return m->op == ZC_OP_SAVE && room < 2 ? zc_because(p, -EBADMSG, "SAVE without a path") : 0;
+    int named = m->op == ZC_OP_SAVE || m->op == ZC_OP_LOAD;
+    return named && room < 2 ? zc_because(p, -EBADMSG, "SAVE or LOAD without a path") : 0;
 }
 
 static int take_begin(zc_provider *p, const void *body, size_t bytes) {

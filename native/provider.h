@@ -36,6 +36,10 @@ int zc_because(zc_provider *p, int code, const char *format, ...) __attribute__(
 int zc_provider_do(zc_provider *p, const zc_wire_begin *begin, const char *path, zc_done *done);
 /* The account that a provider would give which has done nothing: what an early "done" says. */
 zc_done zc_provider_claim(const zc_provider *p, const zc_wire_begin *begin);
+/* LOAD: the rows of a sequence-state file into a packed slot. PLACE: the packed source's rows into the region. */
+int zc_provider_load(zc_provider *p, const zc_wire_begin *begin, const char *path, zc_done *done);
+int zc_provider_place(const zc_provider *p, const zc_slot *slot, uint32_t inject);
+
 zc_layout zc_slot_layout(const zc_slot *slot);
 void zc_slot_clear(zc_slot *slot);
 

@@ -79,6 +79,7 @@ static int write_rows(zc_provider *p, const zc_slot *slot, uint64_t nonce, uint3
     switch (inject) {
     case ZC_SOUND:
     case ZC_EARLY_DONE: return zc_rows_write(slot->mapping.at, &layout, nonce, p->kernel);
+    case ZC_NO_WRITE: return 0;
     case ZC_RUN_LONG: return write_run_long(p, slot, nonce);
     case ZC_SHORT: return write_short(p, slot, nonce);
     case ZC_SWAP_KV:
@@ -110,7 +111,8 @@ static int do_write(zc_provider *p, const zc_wire_begin *begin, zc_done *done) {
         zc_asan_allow(slot);
         return zc_because(p, status, "DMA_BUF_IOCTL_SYNC before writing");
     }
-    status = write_rows(p, slot, begin->nonce, begin->inject);
+    status = begin->op == ZC_OP_PLACE ? zc_provider_place(p, slot, begin->inject)
+                                      : write_rows(p, slot, begin->nonce, begin->inject);
     int ended = bracket(slot, ZC_SYNC_END);
     done->end_ns = zc_sys_now();
     done->faults = zc_sys_minor_faults() - faults;
@@ -141,7 +143,7 @@ static int open_state(zc_provider *p, const zc_wire_begin *begin, const char *pa
 static int do_save(zc_provider *p, const zc_wire_begin *begin, const char *path, zc_done *done) {
     zc_layout layout = zc_slot_layout(&p->slots[begin->slot]);
     zc_state state = {begin->type_k, begin->type_v, begin->n_rot_k, begin->n_rot_v, begin->sequence,
-                      begin->first_pos};
+                      begin->first_pos, NULL};
     done->begin_ns = zc_sys_now();
     int fd = open_state(p, begin, path);
     if (fd < 0) return zc_because(p, fd, "%.200s", path);
@@ -178,8 +180,9 @@ static int do_stream(zc_provider *p, const zc_wire_begin *begin, zc_done *done) 
 zc_done zc_provider_claim(const zc_provider *p, const zc_wire_begin *begin) {
     zc_layout layout = zc_slot_layout(&p->slots[begin->slot]);
     uint64_t now = zc_sys_now();
+    int file = begin->op == ZC_OP_SAVE || begin->op == ZC_OP_LOAD;
     return (zc_done){.op = begin->op, .begin_ns = now, .end_ns = now,
-                     .bytes = begin->op == ZC_OP_SAVE ? zc_state_bytes(&layout) : zc_layout_payload(&layout)};
+                     .bytes = file ? zc_state_bytes(&layout) : zc_layout_payload(&layout)};
 }
 
 int zc_provider_do(zc_provider *p, const zc_wire_begin *begin, const char *path, zc_done *done) {
@@ -187,9 +190,11 @@ int zc_provider_do(zc_provider *p, const zc_wire_begin *begin, const char *path,
     int status;
     *done = (zc_done){.op = begin->op};
     switch (begin->op) {
+    case ZC_OP_PLACE:
     case ZC_OP_WRITE: status = do_write(p, begin, done); break;
     case ZC_OP_SAVE: status = do_save(p, begin, path, done); break;
     case ZC_OP_STREAM: status = do_stream(p, begin, done); break;
+    case ZC_OP_LOAD: status = zc_provider_load(p, begin, path, done); break;
     default: status = zc_because(p, -EINVAL, "unknown operation %u", begin->op);
     }
     done->reports = zc_asan_reports() - reports;

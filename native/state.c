@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io.h"
 #include "sys.h"
@@ -39,13 +40,13 @@ static uint32_t *put(uint32_t *at, uint32_t word) {
     return at + 1;
 }
 
-/* Everything before the tensors. The token ids are their own indices: any ids do, a probe has no text. */
+/* Everything before the tensors. */
 static void write_head(uint32_t *at, const zc_state *state, const zc_layout *layout) {
     uint32_t tokens = (uint32_t)zc_layout_tokens(layout);
     const uint32_t prefix[] = {ZC_STATE_MAGIC, ZC_STATE_VERSION, tokens + 4, UINT32_MAX, 1, tokens};
     memcpy(at, prefix, sizeof prefix);
     at += sizeof prefix / sizeof *prefix;
-    for (uint32_t i = 0; i < tokens; i++) at = put(at, i);
+    for (uint32_t i = 0; i < tokens; i++) at = put(at, state->tokens ? state->tokens[i] : i);
     at = put(at, 0); /* n_media */
     at = put(put(at, 1), tokens);
     for (uint32_t i = 0; i < tokens; i++)
@@ -91,6 +92,16 @@ static int add_extent(void *context, const zc_extent *e) {
     return zc_batch_add(&t->batch, t->region + e->at, e->bytes);
 }
 
+/* Where the rows of `layout` would be, a hole. */
+static int skip_rows(transfer *t, const zc_layout *layout) {
+    uint64_t bytes = zc_layout_payload(layout);
+    int status = zc_batch_flush(&t->batch);
+    if (status < 0) return status;
+    int64_t at = zc_sys_lseek(t->batch.fd, (int64_t)bytes, SEEK_CUR);
+    t->batch.bytes += bytes;
+    return at < 0 ? (int)at : 0;
+}
+
 static int add_tensor(void *context, uint32_t index) {
     transfer *t = context;
     int status = zc_batch_add(&t->batch, t->headers + DATA_HEADER * index, DATA_HEADER);
@@ -98,7 +109,14 @@ static int add_tensor(void *context, uint32_t index) {
     zc_layout one = *t->layout;
     one.tensors += index;
     one.n_tensors = 1;
-    return zc_walk(&one, add_extent, t);
+    return t->region ? zc_walk(&one, add_extent, t) : skip_rows(t, &one);
+}
+
+/* A file that ends in a hole is only as long as what was written. */
+static int end_of_holes(const transfer *t) {
+    if (t->region) return 0;
+    int64_t end = zc_sys_lseek(t->batch.fd, 0, SEEK_CUR);
+    return end < 0 ? (int)end : zc_sys_ftruncate(t->batch.fd, (uint64_t)end);
 }
 
 static int move_all(transfer *t, void *head, uint64_t bytes) {
@@ -120,6 +138,7 @@ int64_t zc_state_save(int fd, const zc_state *state, const uint8_t *source, cons
         for (uint32_t i = 0; i < layout->n_tensors; i++)
             write_data_header(headers + DATA_HEADER * i, state, &layout->tensors[i]);
         status = move_all(&t, head, bytes);
+        if (status == 0) status = end_of_holes(&t);
     }
     free(headers);
     free(head);

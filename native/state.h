@@ -18,12 +18,14 @@ typedef struct zc_state {
     uint32_t n_rot_k, n_rot_v;
     uint32_t sequence;
     int32_t first_pos; /* token i stands at position first_pos + i */
+    const uint32_t *tokens; /* for saving: the ids, one for each token of the request; NULL: their own indices */
 } zc_state;
 
 /* Bytes of the file for the request of `layout`: 28 + 4n + 8 + 12n + 16 + sum over tensors of (12 + n * row). */
 uint64_t zc_state_bytes(const zc_layout *layout);
 
-/* Writes the whole file at fd's offset from a packed source. The bytes written, or -errno. */
+/* Writes the whole file at fd's offset from a packed source; without one (NULL) the rows are holes, which read as
+ * zeros. The bytes of the file, or -errno. */
 int64_t zc_state_save(int fd, const zc_state *state, const uint8_t *source, const zc_layout *layout);
 
 /* Reads the file straight into the target's rows; `pos` gets the position of every token.

@@ -69,10 +69,12 @@ typedef struct zc_wire_runs { /* followed by count times zc_run; offset 0 begins
     uint32_t slot, offset, count, total;
 } zc_wire_runs;
 
-enum zc_op { ZC_OP_WRITE = 1, ZC_OP_SAVE = 2, ZC_OP_STREAM = 3 };
-enum zc_inject { ZC_SOUND = 0, ZC_SWAP_KV = 1, ZC_STRIDE = 2, ZC_RUN_LONG = 3, ZC_SHORT = 4, ZC_EARLY_DONE = 5 };
+enum zc_op { ZC_OP_WRITE = 1, ZC_OP_SAVE = 2, ZC_OP_STREAM = 3, ZC_OP_LOAD = 4, ZC_OP_PLACE = 5 };
+enum zc_inject {
+    ZC_SOUND = 0, ZC_SWAP_KV = 1, ZC_STRIDE = 2, ZC_RUN_LONG = 3, ZC_SHORT = 4, ZC_EARLY_DONE = 5, ZC_NO_WRITE = 6
+};
 enum { ZC_BEGIN_PREREAD = 1, ZC_BEGIN_FRESH_FILE = 2 };
-typedef struct zc_wire_begin { /* followed by the path, NUL included, for SAVE */
+typedef struct zc_wire_begin { /* followed by the path, NUL included, for SAVE and LOAD */
     zc_wire_head head;
     uint32_t op, slot, inject, flags;
     uint64_t nonce;

@@ -228,6 +228,13 @@ static void hostile(void) {
     HOSTILE(REST + 1, "more runs than the message holds", later_runs->count = UINT32_MAX);
     HOSTILE(1, "an unknown operation", write_message->op = 77);
     HOSTILE(1, "a BEGIN on a slot that there is not", write_message->slot = UINT32_MAX);
+    HOSTILE(1, "placing rows without a source", write_message->op = ZC_OP_PLACE);
+    HOSTILE(1, "loading rows without a path", write_message->op = ZC_OP_LOAD);
+    HOSTILE(1, "loading rows from what is no state", {
+        save->op = ZC_OP_LOAD;
+        memcpy(save + 1, "/dev/null", sizeof "/dev/null");
+        save->head.bytes = (uint32_t)(c.packets[6].count = sizeof *save + sizeof "/dev/null");
+    });
     HOSTILE(1, "an unknown mistake to make", write_message->inject = 77);
     HOSTILE(1, "a path without its end", c.packets[6].bytes[c.packets[6].count - 1] = 'x');
     HOSTILE(1, "a path that is a folder", {
@@ -243,6 +250,7 @@ static void hostile(void) {
     HOSTILE(0, "the rows swapped", write_message->inject = ZC_SWAP_KV);
     HOSTILE(0, "a wrong stride", write_message->inject = ZC_STRIDE);
     HOSTILE(0, "a run too long", write_message->inject = ZC_RUN_LONG);
+    HOSTILE(0, "nothing written", write_message->inject = ZC_NO_WRITE);
     HOSTILE(0, "a cell short", write_message->inject = ZC_SHORT);
 }
 

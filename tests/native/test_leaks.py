@@ -26,6 +26,7 @@ import zcopy.native
 from zcopy.errors import MeasurementError, SkippedError
 from zcopy.native import _zc, build, calls, cells, channel, fds, provider, region, rows, wire
 from zcopy.native.calls import NativeError
+from zcopy.native.state import State
 from zcopy.units import MIB
 
 ffi, lib = _zc.ffi, _zc.lib
@@ -211,16 +212,16 @@ def rows_of_every_kernel() -> None:
 @scenario
 def a_state_file() -> None:
     target, packed = layouts()
-    state = rows.state_description((1, 1), (0, 0), 0)
+    state = State((1, 1))
     pos = rows.positions(packed.tokens)
     with memfd_region(target.region_bytes) as to, memfd_region(packed.state_bytes) as file:
-        saved = lib.zc_state_save(file.fd, state, to.pointer, packed.raw)
+        saved = state.save(file.fd, to, packed)
         assert saved == packed.state_bytes
         path = f"/proc/self/fd/{file.fd}"
-        assert rows.load_state(path, state, to, target, pos)[0] == saved
-        for path_, state_ in ((path, rows.state_description((8, 8), (0, 0), 0)), ("/nonexistent", state)):
+        assert state.load(path, to, target, pos)[0] == saved
+        for path_, state_ in ((path, State((8, 8))), ("/nonexistent", state)):
             with refused():
-                rows.load_state(path_, state_, to, target, pos)
+                state_.load(path_, to, target, pos)
 
 
 @scenario
@@ -447,4 +448,4 @@ def test_the_observation_sees_what_is_there() -> None:
     native, python = observed(a_state_file)
     assert "zc_state_save" in native
     assert "zc_cells_new" not in native
-    assert {"rows.load_state"} <= {name for code, name in public().items() if code in python}
+    assert {"state.State.load"} <= {name for code, name in public().items() if code in python}

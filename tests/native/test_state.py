@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from zcopy.native import _zc, rows
-from zcopy.native.calls import NativeError, check
+from zcopy.native.calls import NativeError
 from zcopy.native.region import Region
 from zcopy.native.rows import K, Layout, Tensor, V
+from zcopy.native.state import State
 
 lib = _zc.lib
 F16, Q8_0 = 1, 8
@@ -53,12 +54,12 @@ class File:
         return File(source, Layout(spread, ctx, region, runs or [(0, cells)]), **more)  # type: ignore[arg-type]
 
     @property
-    def state(self) -> object:
-        return rows.state_description(self.types, self.rotation, self.sequence)
+    def state(self) -> State:
+        return State(self.types, self.rotation, self.sequence)
 
     def saved(self, path: Path, source: Region) -> bytes:
         with path.open("wb") as file:
-            written = check(lib.zc_state_save(file.fileno(), self.state, source.pointer, self.source.raw))
+            written = self.state.save(file.fileno(), source, self.source)
         assert written == path.stat().st_size
         return path.read_bytes()
 
@@ -67,7 +68,7 @@ class File:
         pos = rows.positions(self.target.tokens)
         for i in range(self.target.tokens):
             pos[i] = -7
-        read, ns = rows.load_state(str(path), self.state, to, self.target, pos)
+        read, ns = self.state.load(str(path), to, self.target, pos)
         assert read == path.stat().st_size
         assert ns > 0
         return list(pos)
@@ -254,12 +255,15 @@ def test_positions_are_the_files(plain: tuple[Path, Region]) -> None:
     assert PLAIN.restored(path, to) == [4000, 1, 2, 3, 4]
 
 
-def test_a_failing_write_says_so(tmp_path: Path) -> None:
-    with Region(-1, PLAIN.source.region_bytes) as one:
-        (tmp_path / "state").touch()
-        fd = os.open(tmp_path / "state", os.O_RDONLY)
-        assert lib.zc_state_save(fd, PLAIN.state, one.pointer, PLAIN.source.raw) == -9  # EBADF
+@pytest.mark.parametrize(
+    ("where", "flags", "name"), [("state", os.O_RDONLY, "EBADF"), ("/dev/full", os.O_WRONLY, "ENOSPC")]
+)
+def test_a_failing_write_says_so(where: str, flags: int, name: str, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    fd = os.open(tmp_path / where, flags)
+    try:
+        with Region(-1, PLAIN.source.region_bytes) as one, pytest.raises(NativeError) as caught:
+            PLAIN.state.save(fd, one, PLAIN.source)
+        assert caught.value.name == name
+    finally:
         os.close(fd)
-        full = os.open("/dev/full", os.O_WRONLY)
-        assert lib.zc_state_save(full, PLAIN.state, one.pointer, PLAIN.source.raw) == -28  # ENOSPC
-        os.close(full)

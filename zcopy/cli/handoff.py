@@ -153,7 +153,7 @@ def command(
         str | None,
         typer.Option(
             "--inject",
-            help="Make the provider wrong: swap-kv, stride, run-long, short or early-done.",
+            help="Make the provider wrong: swap-kv, stride, run-long, short, no-write or early-done.",
             show_default="sound",
         ),
     ] = None,

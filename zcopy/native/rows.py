@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Final
@@ -160,22 +159,6 @@ def receive_rows(pipe: int, socket: int, timeout_ms: int, to: Region, target: La
     return check(lib.zc_rows_receive(pipe, socket, timeout_ms, to.pointer, target.raw))
 
 
-def state_description(types: tuple[int, int], rotation: tuple[int, int], sequence: int) -> Any:
-    """The zc_state of a sequence whose first token stands at position 0."""
-    return ffi.new("zc_state *", (*types, *rotation, sequence, 0))
-
-
 def positions(count: int) -> Any:
     """Room for `count` positions, filled 0, 1, 2 …"""
     return ffi.new("int32_t[]", list(range(count)))
-
-
-def load_state(path: str, state: Any, to: Region, target: Layout, pos: Any) -> tuple[int, int]:
-    """Reads a sequence-state file into place and its positions into `pos`; the bytes, and the ns from open to close.
-
-    On a dma-buf the ns contain DMA_BUF_IOCTL_SYNC's start and end. Raises NativeError: ENODATA too short, E2BIG
-    trailing bytes, EILSEQ another format, ESTALE another geometry, or what a system call said.
-    """
-    ns = ffi.new("uint64_t *")
-    bytes_ = check(lib.zc_state_load(os.fsencode(path), state, to.mapping, to.dmabuf, target.raw, pos, ns))
-    return bytes_, int(ns[0])

@@ -40,6 +40,8 @@ class Op(IntEnum):
     WRITE = 1
     SAVE = 2
     STREAM = 3
+    LOAD = 4
+    PLACE = 5
 
 
 class Inject(IntEnum):
@@ -49,6 +51,7 @@ class Inject(IntEnum):
     RUN_LONG = 3
     SHORT = 4
     EARLY_DONE = 5
+    NO_WRITE = 6
 
 
 class BeginFlag(IntFlag):

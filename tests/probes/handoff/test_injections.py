@@ -57,6 +57,7 @@ FIRST = {
     "stride": "wrong row: layer 0 K cell 1 byte 0",
     "run-long": "overwritten: layer 0 K cell 37 byte 0, which must not be written",
     "short": "wrong row: layer 0 K cell 36 byte 0",
+    "no-write": "wrong row: layer 0 K cell 0 byte 0",
     "early-done": "wrong row: layer 0 K cell 0 byte 0",
 }
 
@@ -75,6 +76,7 @@ MOVED = {
     "stride": r"wrong row: layer 0 K cell 1 byte 0",
     "run-long": r"wrong row: layer 0 V cell 0 byte 0",  # a packed K ends where V begins
     "short": r"wrong row: layer 0 K cell 36 byte 0",
+    "no-write": r"wrong row: layer 0 K cell 0 byte 0",
     "early-done": r"wrong row: layer 0 K cell 0|before all rows were written|state file .*(No such file|expected)",
 }
 

@@ -12,6 +12,7 @@ from zcopy.native import rows, wire
 from zcopy.native.calls import NativeError
 from zcopy.native.provider import Done, Handoff, Provider
 from zcopy.native.region import Region
+from zcopy.native.state import State
 from zcopy.probes.handoff.arm import Arm
 from zcopy.probes.handoff.evidence import Meter
 from zcopy.probes.handoff.params import Variant
@@ -105,7 +106,7 @@ class FileArm(MovingArm):
         super().__init__(bench, stage, variant)
         self._file: StateFile | None = None
         cache = bench.params.cache
-        self._state = rows.state_description(cache.numbers, cache.rotation, 0)
+        self._state = State(cache.numbers, cache.rotation)
         self._pos = rows.positions(stage.length.cells)
 
     def prepare(self) -> None:
@@ -144,7 +145,7 @@ class FileArm(MovingArm):
     def _restore(self, path: str) -> tuple[int, int]:
         """Bytes read and ns, opening and closing included."""
         try:
-            return rows.load_state(path, self._state, self.region, self.stage.layout, self._pos)
+            return self._state.load(path, self.region, self.stage.layout, self._pos)
         except NativeError as error:
             raise MeasurementError(
                 f"the state file {path}: {_state_fault(error, path, self.stage)}"
