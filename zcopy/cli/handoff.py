@@ -153,7 +153,7 @@ def command(
         str | None,
         typer.Option(
             "--inject",
-            help="Make the provider wrong: swap-kv, stride, run-long, short, no-write or early-done.",
+            help="Make the provider wrong: swap-kv, stride, run-long, short, early-done or no-write.",
             show_default="sound",
         ),
     ] = None,
