@@ -154,7 +154,8 @@ static int begin_check(zc_provider *p, const zc_wire_begin *m, size_t bytes, con
         return zc_because(p, -EBADMSG, "BEGIN on slot %u, which is not ready", m->slot);
     if (room > sizeof p->made || (room && path[room - 1])) return zc_because(p, -EBADMSG, "a path of %zu bytes", room);
     int named = m->op == ZC_OP_SAVE || m->op == ZC_OP_LOAD;
-    return named && room < 2 ? zc_because(p, -EBADMSG, "SAVE or LOAD without a path") : 0;
+    const char *what = m->op == ZC_OP_SAVE ? "SAVE" : "LOAD";
+    return named && room < 2 ? zc_because(p, -EBADMSG, "%s without a path", what) : 0;
 }
 
 static int take_begin(zc_provider *p, const void *body, size_t bytes) {

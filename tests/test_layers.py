@@ -28,7 +28,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "host": VALUES,
     "native": VALUES,
     "buffers": VALUES | {"native", "host"},
-    "probes": VALUES | {"buffers", "native", "host"},
+    "engines": VALUES | {"native"},
+    "probes": VALUES | {"engines", "buffers", "native", "host"},
     "locks": VALUES | {"host"},
     "history": VALUES,
     "doctor": VALUES | {"buffers", "host", "locks", "history"},
@@ -48,7 +49,7 @@ PLACES = {
     "tomli_w": ("config.py",),
 }
 # Never at module level: each costs every command its import, or may be missing.
-LATE = frozenset(("numpy", "platformdirs", "tomli_w", "gguf", "safetensors"))
+LATE = frozenset(("numpy", "platformdirs", "tomli_w", "gguf", "safetensors", "xllamacpp"))
 
 # Below cli: printing, argv, the environment, the time of day.
 FORBIDDEN = frozenset(
@@ -59,6 +60,10 @@ FORBIDDEN = frozenset(
         "Path.home", "os.path.expanduser",
     )
 )  # fmt: skip
+
+
+# Started as processes of their own, with arguments of their own: they import nothing of ours.
+PROGRAMS = frozenset(("engines/llama/serve.py",))
 
 
 class Import(NamedTuple):
@@ -152,12 +157,17 @@ def test_heavy_modules_are_imported_inside_functions(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_only_cli_speaks_to_the_outside(path: Path) -> None:
-    if part_of(path) in ("cli", "__main__"):
+    if part_of(path) in ("cli", "__main__") or name_of(path) in PROGRAMS:
         return
     wrong = sorted(
         {f"{name_of(path)}:{line} uses {name}" for name, line in spoken(parsed(path)) if name in FORBIDDEN}
     )
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_a_program_of_its_own_needs_nothing_of_ours(name: str) -> None:
+    assert [found for found in imports_of(PACKAGE / name) if found.module.startswith("zcopy")] == []
 
 
 @pytest.mark.parametrize(

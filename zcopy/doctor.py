@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from zcopy.errors import ZcopyError
-from zcopy.host import Driver, Host, filesystem
+from zcopy.host import Device, Driver, Host, Users, filesystem
 from zcopy.host.modules import installed_build_id
 from zcopy.locks import LockReport, LockSettings, lock_folder, lock_reports
 from zcopy.model import Json, Warning_
@@ -115,7 +115,10 @@ class StoreFinding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything `doctor` found. `taken_ns` is when, in ns since the epoch; `version` zcopy's own."""
+    """Everything `doctor` found. `taken_ns` is when, in ns since the epoch; `version` zcopy's own.
+
+    `users` are the processes that hold a GPU or NPU open.
+    """
 
     version: str
     taken_ns: int
@@ -124,6 +127,7 @@ class Diagnosis:
     drivers: tuple[DriverFinding, ...]
     locks: LockFinding
     store: StoreFinding
+    users: Users
     warnings: tuple[Warning_, ...]
 
     def document(self) -> dict[str, Json]:
@@ -137,13 +141,19 @@ class Diagnosis:
             "room": {"bytes": limit, "limit": limited_by},
             "buffers": [kind.document() for kind in self.kinds],
             "drivers": [driver.document() for driver in self.drivers],
-            "access": [
-                {"path": each.path, "usable": each.usable, "remedy": each.remedy}
-                for each in self.host.devices
-            ],
+            "access": [self._access(each) for each in self.host.devices],
             "locks": self.locks.document(self.taken_ns),
             "store": self.store.document(),
             "warnings": [warning.document() for warning in self.warnings],
+        }
+
+    def _access(self, device: Device) -> dict[str, Json]:
+        users = self.users.of([device.path])
+        return {
+            "path": device.path,
+            "usable": device.usable,
+            "remedy": device.remedy,
+            "users": [user.document() for user in users],
         }
 
 
@@ -168,6 +178,7 @@ def diagnose(
         drivers=drivers,
         locks=lock_finding,
         store=store,
+        users=host.users({each.lock for each in host.devices if each.lock}),
         warnings=(
             *host.quiet_warnings(),
             *_driver_warnings(drivers),

@@ -45,9 +45,10 @@ def run(probe: Probe, session: Session) -> Run:
     """
     if session.cpus:
         _pin(session.cpus)
-    with _locked(probe, session) as held:
-        host = Host.read()
-        _look_around(host, session)
+    devices = probe.devices(Host.read())
+    with _locked(probe, devices, session) as held:
+        host = Host.read()  # anew: waiting for a lock may have taken hours
+        _look_around(host, devices, session)
         begun = _begun(probe, session, host, held)
         session.keeper.begin(begun)
         rows, stopped = _measure(probe, session, host)
@@ -68,24 +69,24 @@ def _pin(cpus: tuple[int, ...]) -> None:
         raise UsageError(f"--cpus: {error.strerror}", "zcopy doctor lists the CPUs") from error
 
 
-def _locked(probe: Probe, session: Session) -> Held:
+def _locked(probe: Probe, devices: tuple[str, ...], session: Session) -> Held:
     if not session.lock:
         session.warnings.append(
             Warning_("no-lock", "measured without device locks: others may have used the box")
         )
-        return no_locks(probe.devices, session.locks)
+        return no_locks(devices, session.locks)
     label = session.label or f"zcopy {probe.command}"
     held = acquire(
-        probe.devices, session.locks, wait_ns=session.wait_ns, label=label, notify=session.notify,
+        devices, session.locks, wait_ns=session.wait_ns, label=label, notify=session.notify,
         clock=session.clock,
     )  # fmt: skip
     session.warnings.extend(held.warnings)
     return held
 
 
-def _look_around(host: Host, session: Session) -> None:
+def _look_around(host: Host, devices: tuple[str, ...], session: Session) -> None:
     """What makes the box unfit for measuring is a warning of the run, or the end of it."""
-    noise = host.quiet_warnings()
+    noise = (*host.quiet_warnings(), *host.use_warnings(devices))
     if noise and session.require_quiet:
         raise BusyError(f"the box is not quiet: {noise[0].text}", "--require-quiet asked for it")
     session.warnings.extend(noise)

@@ -22,9 +22,9 @@ sys/class/misc/udmabuf/dev = 10:125
 dev/udmabuf mode 0660
 sys/module/udmabuf/parameters/size_limit_mb = 64
 sys/class/drm/card7/dev = 226:7
-sys/class/drm/card7/device -> ../../../devices/vgem
-sys/devices/vgem/driver -> ../../bus/faux/drivers/vgem
-sys/bus/faux/drivers/vgem/module -> ../../../../module/vgem
+sys/class/drm/card7/device -> ../../../devices/faux/vgem
+sys/devices/faux/vgem/driver -> ../../../bus/faux/drivers/faux_driver
+sys/bus/faux/drivers/faux_driver/bind = 0
 sys/module/vgem/refcnt = 0
 dev/dri/card7 mode 0660
 """
@@ -37,10 +37,10 @@ def real() -> Host:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Callable[[str], Host]:
-    """The Host of a described machine (tests/hosts/README.md says how)."""
+def tree(tmp_path: Path) -> Callable[..., Host]:
+    """The Host of a described machine (tests/hosts/README.md says how), in a folder of that name."""
     build = runpy.run_path(str(HOST_TESTS))["build"]
-    return lambda text: Host.read(build(text, tmp_path / "box"))
+    return lambda text, name="box": Host.read(build(text, tmp_path / name))
 
 
 @pytest.fixture

@@ -49,8 +49,31 @@ def test_a_device_without_a_node_is_said(everything: Host) -> None:
     assert reason == "/dev/udmabuf: no device node here (a container must be given it)"
 
 
-def test_without_the_module_it_is_named(tree: Callable[[str], Host]) -> None:
-    assert "modprobe udmabuf" in str(Udmabuf().unavailable(tree("")))
+ABSENT = {
+    "udmabuf": ("/dev/udmabuf", "udmabuf", "CONFIG_UDMABUF"),
+    "dma-heap:system": ("/dev/dma_heap", "system_heap", "CONFIG_DMABUF_HEAPS_SYSTEM"),
+    "drm:card0": ("/dev/dri", "vgem", "CONFIG_DRM_VGEM"),
+    "drm:card3": ("/dev/dri", "vgem", "CONFIG_DRM_VGEM"),
+}
+RELEASE = "proc/sys/kernel/osrelease = 7.3.0\n"
+LISTED = "{}== lib/modules/7.3.0/modules.dep\nkernel/drivers/{}.ko.xz: kernel/drivers/other.ko.xz\n==\n"
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_what_would_bring_a_kind_that_is_not_here(name: str, tree: Callable[..., Host]) -> None:
+    """Which modules the kernel has decides; in a container that cannot be seen."""
+    node, module, option = ABSENT[name]
+    boxes = {
+        RELEASE: f"the kernel needs {option} (where that is a module: as root, modprobe {module})",
+        LISTED.format(RELEASE, module.replace("_", "-")): f"as root, modprobe {module}",
+        LISTED.format(RELEASE, "dma"): f"this kernel was built without {module} ({option})",
+    }
+    for number, (box, remedy) in enumerate(boxes.items()):
+        host = tree(box, f"box{number}")
+        reason = registry.find(name, host).unavailable(host)
+        assert reason is not None
+        assert reason.startswith(f"this box has no {node}: ")
+        assert reason.endswith(f": {remedy}")
 
 
 def test_udmabufs_own_limit_is_known(everything: Host) -> None:
@@ -67,6 +90,26 @@ def test_the_modules_behind_a_kind(everything: Host) -> None:
     assert named["udmabuf"] == ("udmabuf",)
     assert named["dma-heap:system"] == ("system_heap",)
     assert named["drm:card7"] == ("vgem",)
+
+
+def test_a_card_occupies_the_gpu_or_npu_behind_it(tree: Callable[[str], Host]) -> None:
+    host = tree(
+        "sys/class/drm/card1/device -> ../../../devices/pci0000:00/0000:c5:00.0\n"
+        "sys/devices/pci0000:00/0000:c5:00.0/driver -> ../../../bus/pci/drivers/amdgpu\n"
+        "sys/class/drm/card2/device -> ../../../devices/platform/fdab0000.npu\n"
+        "sys/devices/platform/fdab0000.npu/driver -> ../../../bus/platform/drivers/RKNPU\n"
+        "sys/class/dma_heap/system/dev = 250:0\n"
+    )
+    named = {kind.name: kind.devices(host) for kind in registry.kinds(host)}
+    assert {name: devices for name, devices in named.items() if devices} == {
+        "drm:card1": ("gpu0",),
+        "drm:card2": ("npu0",),
+    }
+
+
+def test_a_card_without_hardware_or_that_is_not_here_occupies_nothing(everything: Host) -> None:
+    for name in ("drm:card7", "drm:card99"):
+        assert registry.find(name, everything).devices(everything) == ()
 
 
 KINDS: dict[str, Callable[[str], Buffer]] = {

@@ -14,8 +14,34 @@ from zcopy.host import Host
 FIXED = ["anon", "memfd", "memfd-thp", "memfd-huge", "udmabuf"]
 
 
-def test_the_fixed_kinds_are_on_every_box(tree: Callable[[str], Host]) -> None:
-    assert [kind.name for kind in registry.kinds(tree(""))] == FIXED
+def test_what_a_bare_box_lacks_is_a_kind_that_says_why(tree: Callable[[str], Host]) -> None:
+    kinds = registry.kinds(tree(""))
+    assert [kind.name for kind in kinds] == [*FIXED, "dma-heap:system", "drm:card0"]
+    heap, card = (kind.unavailable(tree("")) for kind in kinds[-2:])
+    assert str(heap).startswith("this box has no /dev/dma_heap: ")
+    assert str(card).startswith("this box has no /dev/dri: ")
+
+
+def test_a_family_that_is_here_has_no_stand_in(tree: Callable[[str], Host]) -> None:
+    host = tree("sys/class/dma_heap/reserved/dev = 250:0\nsys/class/drm/card7/dev = 226:7\n")
+    assert [kind.name for kind in registry.kinds(host)] == [*FIXED, "dma-heap:reserved", "drm:card7"]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ((), ()),
+        (("memfd", "dma-heap:linux", "cma", "anon"), ("memfd", "dma-heap:linux,cma", "anon")),
+        (("dma-heap:linux", "anon", "cma"), ("dma-heap:linux", "anon", "cma")),
+        (("anon", "dma-heap:linux"), ("anon", "dma-heap:linux")),
+    ],
+)
+def test_a_heap_with_a_comma_in_its_name_is_one_word(
+    words: tuple[str, ...], names: tuple[str, ...], tree: Callable[[str], Host]
+) -> None:
+    host = tree("sys/class/dma_heap/linux,cma/dev = 250:0\nsys/class/dma_heap/system/dev = 250:1\n")
+    assert registry.rejoined(words, host) == names
+    assert registry.find("dma-heap:linux,cma", host).name == "dma-heap:linux,cma"
 
 
 def test_every_heap_and_card_is_a_kind(everything: Host) -> None:

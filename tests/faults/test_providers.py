@@ -199,7 +199,9 @@ def providers() -> list[int]:
 
 
 def provider(command: tuple[str, ...], deadline_ns: int = 20 * 10**9) -> Provider:
-    return Provider(command, deadline_ns=deadline_ns, ticks=time.monotonic_ns, environ=dict(os.environ))
+    return Provider.started(
+        command, deadline_ns=deadline_ns, ticks=time.monotonic_ns, environ=dict(os.environ)
+    )
 
 
 def test_killed_in_the_middle_of_a_write() -> None:

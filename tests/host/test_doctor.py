@@ -120,8 +120,34 @@ def test_flat_lines_have_four_fields_and_a_header(doctor: Doctor) -> None:
 
 def test_devices_say_what_would_help(doctor: Doctor) -> None:
     lines = {line[1]: line for line in flat(doctor("rk3588")) if line[0] == "device"}
-    assert lines["/dev/mali0"][2:] == ["not usable", "no device node here (a container must be given it)"]
-    assert lines["/dev/rga"][2] == "usable"
+    remedy = "no device node here (a container must be given it)"
+    assert lines["/dev/mali0"][2:] == ["not usable", f"lock gpu0, {remedy}"]
+    assert lines["/dev/rga"][2:] == ["usable", ""]
+    assert lines["/dev/dri/card1"][3] == "lock npu0"
+
+
+def test_devices_have_the_names_of_their_locks(doctor: Doctor) -> None:
+    text = render(doctor_report(doctor("strix-halo")), Format.TABLE, Look(width=200))
+    (line,) = [line for line in text.splitlines() if "renderD128" in line and "amdgpu" in line]
+    assert "gpu0" in line.split()
+
+
+def test_who_has_a_gpu_open_is_said(doctor: Doctor, box: Callable[[str], Path]) -> None:
+    """A made box whose card is /dev/full, which a real process has open."""
+    root = box("strix-halo")
+    (root / "dev/dri/card1").unlink()
+    (root / "dev/dri/card1").symlink_to("/dev/full")
+    with Path("/dev/full").open("rb") as full, subprocess.Popen(["sleep", "60"], stdin=full) as child:
+        try:
+            (root / f"proc/{child.pid}").symlink_to(f"/proc/{child.pid}")
+            found = doctor(Host.read(root))
+        finally:
+            child.kill()
+    users = {each["path"]: each["users"] for each in found.document()["access"]}  # type: ignore[union-attr,call-overload,index]
+    assert users["/dev/dri/card1"] == [{"pid": child.pid, "command": "sleep"}]
+    assert users["/dev/dri/renderD128"] == []
+    (line,) = [line for line in flat(found) if line[1] == "/dev/dri/card1"]
+    assert line[3] == f"lock gpu0, open in sleep (pid {child.pid})"
 
 
 def test_kfd_without_a_gpu_is_said(doctor: Doctor) -> None:
@@ -231,6 +257,8 @@ def test_this_machine_as_json(tmp_path: Path) -> None:
     jsonschema.validate(document, json.loads(SCHEMA.read_text()))
     buffers = {each["buffer"]: each for each in document["buffers"]}
     assert buffers["memfd"]["available"]
+    for family in ("dma-heap:", "drm:"):  # a row, whether the box has one or not
+        assert any(name.startswith(family) for name in buffers)
     assert document["locks"]["folder"] == str(tmp_path / "locks")
     assert document["store"]["path"].startswith(str(tmp_path / "home"))
     assert list((tmp_path / "home").rglob("*")) == []
@@ -267,3 +295,9 @@ def test_the_guests_kinds_and_devices(tmp_path: Path) -> None:
     drivers = {each["name"]: each for each in document["drivers"]}
     assert len(drivers["vgem"]["build_id"]) == 40
     assert all(each["usable"] for each in document["access"] if each["path"].startswith("/dev/dri/"))
+    locks = {each["path"].removeprefix("/dev/dri/"): each["lock"] for each in document["host"]["devices"]}
+    assert locks["card0"] is locks["renderD128"] is None  # vgem
+    assert (
+        locks["card1"] == locks["renderD129"] == "gpu0"
+    )  # virtio_gpu computes, the others only show pictures
+    assert {locks[card] for card in ("card2", "card3", "card4")} == {"gpu1", "gpu2", "gpu3"}

@@ -9,7 +9,7 @@ import pytest
 
 from zcopy.host import Host
 from zcopy.host.files import Root
-from zcopy.host.modules import installed_build_id
+from zcopy.host.modules import has_module, installed_build_id
 
 RELEASE = "7.3.0-test-amd64"
 
@@ -61,3 +61,11 @@ def test_what_cannot_be_a_module_is_absent(host: Callable[[str], Host], name: st
     assert read.driver(name) is None
     assert read.parameter("udmabuf", name) is None
     assert read.parameter(name, "size_limit_mb") is None
+
+
+def test_which_modules_a_kernel_has(tree: Callable[[str], Path]) -> None:
+    root = Root(tree("== lib/modules/7.3.0/modules.dep\nkernel/drivers/dma-buf/system-heap.ko.zst:\n==\n"))
+    assert has_module(root, "7.3.0", "system_heap") is True
+    assert has_module(root, "7.3.0", "vgem") is False
+    assert has_module(root, "6.1.0", "vgem") is None
+    assert has_module(root, None, "vgem") is None

@@ -14,6 +14,8 @@ import pkgutil
 import re
 import socket
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,8 +25,21 @@ from typing import Any
 import pytest
 
 import zcopy.native
-from zcopy.errors import MeasurementError, SkippedError
-from zcopy.native import _zc, build, calls, cells, channel, fds, provider, region, rows, wire
+from zcopy.errors import MeasurementError, RefusedError, SkippedError
+from zcopy.native import (
+    _zc,
+    build,
+    calls,
+    cells,
+    channel,
+    fds,
+    listener,
+    process,
+    provider,
+    region,
+    rows,
+    wire,
+)
 from zcopy.native.calls import NativeError
 from zcopy.native.state import State
 from zcopy.units import MIB
@@ -48,7 +63,7 @@ def scenario(run: Callable[[], None]) -> Callable[[], None]:
 @contextlib.contextmanager
 def refused() -> Iterator[None]:
     """A call that must fail."""
-    with pytest.raises((NativeError, channel.PeerError)):
+    with pytest.raises((NativeError, MeasurementError, RefusedError)):
         yield
 
 
@@ -297,7 +312,7 @@ HELPER = provider.helper("zcopy-provider")
 
 
 def start(*command: str, inherit: tuple[int, ...] = ()) -> provider.Provider:
-    return provider.Provider(
+    return provider.Provider.started(
         command or (str(HELPER),),
         deadline_ns=10 * 10**9,
         ticks=time.monotonic_ns,
@@ -320,6 +335,35 @@ def a_provider_from_its_start_to_its_end() -> None:
         assert it.take_over(number, table, adoption).done.ns >= 0
         assert rows.check_rows(one, target, 5) is None
         it.drop(wire.Slot.REGION)
+
+
+@scenario
+def a_provider_that_comes_by_itself() -> None:
+    place = Path(tempfile.gettempdir()) / f"zcopy-leaks-{os.getpid()}.sock"
+    with listener.Listener(place) as here:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+            end.connect(str(place))
+            environ = {**os.environ, provider.SOCKET_VARIABLE: str(end.fileno())}
+            own = process.Process("it", (str(HELPER),), environ, (end.fileno(),))
+        with provider.Provider.met(here, deadline_ns=10**10, ticks=time.monotonic_ns) as it:
+            assert it.pid == own.pid
+        assert own.wait() == 0
+        with refused():
+            here.accept(10**6, time.monotonic_ns)
+        with refused():
+            listener.Listener(place)
+    with refused():
+        provider.serve(place, (str(HELPER),), os.environ)
+
+
+@scenario
+def a_decoder_that_listens_and_goes() -> None:
+    place = Path(tempfile.gettempdir()) / f"zcopy-leaks-{os.getpid()}.sock"
+    with listener.Listener(place) as here:
+        going = threading.Thread(target=lambda: os.close(here.accept(10**10, time.monotonic_ns)))
+        going.start()
+        assert provider.serve(place, (str(HELPER),), os.environ) == 0
+        going.join()
 
 
 @scenario

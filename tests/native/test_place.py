@@ -39,7 +39,7 @@ class Bench:
         self.source = sealed("zcopy-source", source_bytes)
         self.cache, self.path = cache, folder / "state"
         rows.fill_guard(self.region, self.layout, 9)
-        self.provider = Provider(
+        self.provider = Provider.started(
             (str(helper("zcopy-provider")),), deadline_ns=MINUTE, ticks=time.monotonic_ns, environ=os.environ
         )
         for slot, layout, region in (

@@ -61,6 +61,13 @@ class Buffer(ABC):
         """The largest size in bytes that the kind itself allows here, and the name of that limit; None: no own one."""
         return None
 
+    def devices(self, host: Host) -> tuple[str, ...]:
+        """The devices that measuring with this kind occupies beside the CPU, by the names of their locks (`gpu0`).
+
+        None for memory behind which no GPU or NPU works, whichever driver hands it out.
+        """
+        return ()
+
     def drivers(self) -> tuple[str, ...]:
         """The kernel modules whose fingerprint belongs to the comparability of a run with this kind."""
         return ()

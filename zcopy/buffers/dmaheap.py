@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcopy.buffers.base import Buffer, Capabilities
 from zcopy.buffers.identify import prove_dmabuf
-from zcopy.buffers.node import cannot_open, opened
+from zcopy.buffers.node import cannot_open, how_to_load, opened
 from zcopy.model import Json
 from zcopy.native import fds
 from zcopy.native.calls import NativeError, refused
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from zcopy.host import Host
 
 PREFIX: Final = "dma-heap:"
+_USUAL: Final = "system"  # the heap of ordinary memory, which a kernel with heaps has
+_MODULE: Final = ("system_heap", "CONFIG_DMABUF_HEAPS_SYSTEM")
 
 
 class DmaHeap(Buffer):
@@ -31,7 +33,7 @@ class DmaHeap(Buffer):
         self._node = f"/dev/dma_heap/{heap}"
 
     def missing(self, host: Host) -> str | None:
-        return cannot_open(host, "dma-heap", self._node, f"this kernel offers no {self._node}")
+        return cannot_open(host, "dma-heap", self._node, lambda: self._absent(host))
 
     def drivers(self) -> tuple[str, ...]:
         return (f"{self.heap}_heap",)
@@ -47,7 +49,12 @@ class DmaHeap(Buffer):
     def proof(self, region: Region) -> Mapping[str, Json]:
         return prove_dmabuf(region.fd, region.size, self.name, self.heap)
 
+    def _absent(self, host: Host) -> str:
+        if host.of_kind("dma-heap"):
+            return f"this kernel offers no {self._node}"
+        return f"this box has no /dev/dma_heap: {how_to_load(host, *_MODULE)}"
+
 
 def heaps(host: Host) -> list[DmaHeap]:
-    """A kind for each heap of this box."""
-    return [DmaHeap(device.name) for device in host.of_kind("dma-heap")]
+    """A kind for each heap of this box; where there is none, the usual one, which says why."""
+    return [DmaHeap(device.name) for device in host.of_kind("dma-heap")] or [DmaHeap(_USUAL)]

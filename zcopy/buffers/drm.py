@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcopy.buffers.base import Buffer, Capabilities
 from zcopy.buffers.identify import prove_dmabuf
-from zcopy.buffers.node import cannot_open, opened
+from zcopy.buffers.node import cannot_open, how_to_load, locks, opened
 from zcopy.errors import MeasurementError
 from zcopy.model import Json
 from zcopy.native import fds
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from zcopy.host import Host
 
 PREFIX: Final = "drm:"
+_FIRST: Final = "card0"
+_VGEM: Final = ("vgem", "CONFIG_DRM_VGEM")  # a card that needs no hardware
 # exp_name is the module's that registered the dma-buf operations: "drm" for all that use the core's, else the driver's.
 _CORE: Final = "drm"
 
@@ -33,7 +35,10 @@ class DrmDumb(Buffer):
         self._driver = driver
 
     def missing(self, host: Host) -> str | None:
-        return cannot_open(host, "drm-card", self._node, f"this box has no {self._node}")
+        return cannot_open(host, "drm-card", self._node, lambda: self._absent(host))
+
+    def devices(self, host: Host) -> tuple[str, ...]:
+        return locks(host, self._node)
 
     def drivers(self) -> tuple[str, ...]:
         return (self._driver,) if self._driver else ()
@@ -57,6 +62,12 @@ class DrmDumb(Buffer):
         exporter = _exporter(region.fd, driver)
         return {**prove_dmabuf(region.fd, region.size, self.name, exporter), "driver": driver}
 
+    def _absent(self, host: Host) -> str:
+        if host.of_kind("drm-card"):
+            return f"this box has no {self._node}"
+        why = "no driver of a GPU or a display is loaded; without such hardware vgem makes a card"
+        return f"this box has no /dev/dri: {why}: {how_to_load(host, *_VGEM)}"
+
 
 def _exporter(fd: int, driver: str) -> str:
     from zcopy.buffers.identify import fdinfo
@@ -66,5 +77,6 @@ def _exporter(fd: int, driver: str) -> str:
 
 
 def cards(host: Host) -> list[DrmDumb]:
-    """A kind for each card of this box."""
-    return [DrmDumb(device.name, device.module_guess) for device in host.of_kind("drm-card")]
+    """A kind for each card of this box; where there is none, the first there would be, which says why."""
+    here = [DrmDumb(device.name, device.module_guess) for device in host.of_kind("drm-card")]
+    return here or [DrmDumb(_FIRST)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from zcopy.buffers import dmaheap, drm
@@ -15,15 +16,33 @@ if TYPE_CHECKING:
     from zcopy.host import Host
 
 _FIXED = (Anon, Memfd, MemfdThp, MemfdHuge, Udmabuf)
-# Kinds of which a box has any number: their prefix, those that are here, and one by name even if it is not here.
+# Kinds of which a box has any number: their prefix, those that are here (without any, one that says why), and one by
+# name even if it is not here.
 _FAMILIES = ((dmaheap.PREFIX, dmaheap.heaps, dmaheap.DmaHeap), (drm.PREFIX, drm.cards, drm.DrmDumb))
 
 
 def kinds(host: Host) -> tuple[Buffer, ...]:
-    """Every kind that exists on this box or could: the fixed ones, then each heap and each card."""
+    """Every kind that exists on this box or could: the fixed ones, then each heap and each card.
+
+    A family without a member here is one kind too: what the box lacks is a row that says why.
+    """
     found: list[Buffer] = [kind() for kind in _FIXED]
     for _, here, _one in _FAMILIES:
         found.extend(here(host))
+    return tuple(found)
+
+
+def rejoined(words: Iterable[str], host: Host) -> tuple[str, ...]:
+    """The words of a list that was split at commas, with the names that have one themselves whole again.
+
+    The device tree names heaps such as ``linux,cma``.
+    """
+    torn = [tuple(kind.name.split(",")) for kind in kinds(host) if "," in kind.name]
+    rest, found = tuple(words), []
+    while rest:
+        parts = next((parts for parts in torn if rest[: len(parts)] == parts), rest[:1])
+        found.append(",".join(parts))
+        rest = rest[len(parts) :]
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcopy.buffers.base import Buffer, Capabilities
 from zcopy.buffers.identify import prove_dmabuf
-from zcopy.buffers.node import cannot_open, opened
+from zcopy.buffers.node import cannot_open, how_to_load, opened
 from zcopy.model import Json
 from zcopy.native import fds
 from zcopy.native.calls import NativeError, refused
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zcopy.host import Host
 
 _NODE: Final = "/dev/udmabuf"
+_MODULE: Final = ("udmabuf", "CONFIG_UDMABUF")
 
 
 class Udmabuf(Buffer):
@@ -28,7 +29,7 @@ class Udmabuf(Buffer):
 
     def missing(self, host: Host) -> str | None:
         return cannot_open(
-            host, "udmabuf", _NODE, "the udmabuf module is not loaded: as root, modprobe udmabuf"
+            host, "udmabuf", _NODE, lambda: f"this box has no {_NODE}: {how_to_load(host, *_MODULE)}"
         )
 
     def limit(self, host: Host) -> tuple[int, str] | None:

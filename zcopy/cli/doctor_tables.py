@@ -7,6 +7,7 @@ from typing import Final
 
 from zcopy.doctor import Diagnosis, DriverFinding, KindFinding, holder_text
 from zcopy.host import Clock, Device, cpus_text
+from zcopy.host.users import users_text
 from zcopy.table import Cell, Column, Kind, Report, Table
 from zcopy.units import size_text
 
@@ -36,6 +37,7 @@ _CLOCKS: Final = (
 )
 _DEVICES: Final = (
     Column("device", "device", kind=Kind.ID, priority=0),
+    Column("lock", "lock", kind=Kind.ID, priority=1),
     Column("driver", "driver", kind=Kind.ID, priority=1),
     Column("where", "where", kind=Kind.ID, priority=2),
     Column("ids", "ids", kind=Kind.ID, priority=3),
@@ -65,7 +67,7 @@ def doctor_report(found: Diagnosis) -> Report:
         Table("buffers", _BUFFERS, tuple(_buffer(kind) for kind in found.kinds)),
         Table("drivers", _DRIVERS, tuple(_driver(each) for each in found.drivers)),
         Table("clocks", _CLOCKS, tuple(_clock(clock) for clock in found.host.clocks)),
-        Table("devices", _DEVICES, tuple(_device(each) for each in found.host.devices)),
+        Table("devices", _DEVICES, tuple(_devices(found))),
         Table("places", _PLACES, places, tuple(f"warning: {each.text}" for each in found.warnings)),
     )
     flat = Table("doctor", _FLAT, tuple(_flat(found, facts, places)))
@@ -168,19 +170,26 @@ def _mhz(hz: int | None) -> int | None:
     return None if hz is None else hz // 10**6
 
 
-def _device(device: Device) -> dict[str, Cell]:
+def _devices(found: Diagnosis) -> Iterator[dict[str, Cell]]:
+    for device in found.host.devices:
+        users = users_text(found.users.of([device.path]))
+        yield _device(device, f"open in {users}" if users else None)
+
+
+def _device(device: Device, use: str | None) -> dict[str, Cell]:
     node = device.node
     product = device.facts.get("product")
     no_gpu = "no GPU in its topology" if device.facts.get("gpus") == 0 else None
     return {
         "device": device.path,
+        "lock": device.lock,
         "driver": device.driver or device.module,
         "where": device.where,
         "ids": device.ids,
         "mode": node.mode_text if node else None,
         "owner": f"{node.owner}:{node.group}" if node else None,
         "access": device.usable,
-        "detail": _joined(device.remedy, no_gpu, str(product) if product else None),
+        "detail": _joined(device.remedy, no_gpu, str(product) if product else None, use),
     }
 
 
@@ -210,8 +219,10 @@ def _flat(
         yield _line("driver", row["driver"], row["state"], " ".join(identity))
     for row in map(_clock, found.host.clocks):
         yield _line("clock", row["clock"], row["governor"], row["driver"])
-    for row in map(_device, found.host.devices):
-        yield _line("device", row["device"], "usable" if row["access"] else "not usable", row["detail"])
+    for row in _devices(found):
+        words = (f"lock {row['lock']}" if row["lock"] else None, row["detail"])
+        detail = _joined(*(str(word) if word else None for word in words))
+        yield _line("device", row["device"], "usable" if row["access"] else "not usable", detail)
     for place in places:
         yield _line("place", place["place"], place["path"], place["detail"])
     for warning in found.warnings:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from zcopy.cli import context as app_context
+from zcopy.cli.handoff_connect import serve_decoder
+from zcopy.cli.handoff_engine import EngineWords
+from zcopy.cli.handoff_params import (
+    buffers_of,
+    cache_of,
+    command_words,
+    geometry_of,
+    kernel_of,
+    named_by_user,
+    one_of,
+    state_dirs_of,
+)
 from zcopy.cli.measuring import Common, measure, show_plan
 from zcopy.cli.options import (
     CpusOption,
@@ -26,21 +36,15 @@ from zcopy.cli.options import (
     choose,
     duration,
     examples,
-    split_list,
     split_numbers,
 )  # fmt: skip
 from zcopy.cli.output import Results
-from zcopy.errors import UsageError
-
-if TYPE_CHECKING:
-    from zcopy.cli.context import AppContext
-    from zcopy.probes.handoff.geometry import Cache, Geometry
-    from zcopy.probes.handoff.params import HandoffParams
 
 EPILOG = examples(
     "zcopy handoff                       # the reference lengths on memfd, shared against the state file",
     "zcopy handoff --model tiny --cells 64 --route all --buffer udmabuf,memfd",
     "zcopy handoff --cells 307 --reps 200 --json -o handoff.json",
+    "zcopy handoff --engine llama        # two real servers: does the decoder go on as it must?",
 )
 
 _CELLS = "307,4105,16399"
@@ -149,6 +153,16 @@ def command(
         str | None,
         typer.Option("--provider-cmd", metavar="CMD", help="A provider of your own (docs/protocol.md)."),
     ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="PATH", help="Wait there for a provider of your own."),
+    ] = None,
+    connect: Annotated[
+        str | None,
+        typer.Option(
+            "--connect", metavar="PATH", help="Play the provider for your own decoder, which listens there."
+        ),
+    ] = None,
     inject: Annotated[
         str | None,
         typer.Option(
@@ -176,6 +190,31 @@ def command(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the order of rounds, nonces and scatter.")] = 1,
+    engine: Annotated[
+        str,
+        typer.Option("--engine", help="none; or llama: a real llama.cpp decodes on (docs/handoff-llama.md)."),
+    ] = "none",
+    gguf: Annotated[
+        str | None,
+        typer.Option(
+            "--gguf", metavar="FILE", help="llama: the model.", show_default="random weights for --model"
+        ),
+    ] = None,
+    forge: Annotated[
+        bool, typer.Option("--forge", help="llama: a state file of our own making, in place of a prefill.")
+    ] = False,
+    provider_url: Annotated[
+        str | None,
+        typer.Option("--provider-url", metavar="URL", help="llama: a server that runs and prefills."),
+    ] = None,
+    decoder_url: Annotated[
+        str | None,
+        typer.Option("--decoder-url", metavar="URL", help="llama: a server that runs and decodes."),
+    ] = None,
+    n_predict: Annotated[
+        int, typer.Option("--n-predict", metavar="N", help="llama: tokens that are compared.")
+    ] = 8,
+    threads: Annotated[int, typer.Option("--threads", metavar="N", help="llama: of each server.")] = 2,
     plan: PlanOption = False,
     format: FormatOption = None,
     json: JsonOption = False,
@@ -195,117 +234,40 @@ def command(
     a sequence-state file, by a bounce buffer, or through a pipe. Every repetition is verified byte for byte.
     """
     app = app_context.app(ctx)
+    if connect is not None:
+        return serve_decoder(app, connect, provider, kernel)
     with Results.open(app, format, json, output) as results:
         # Late: help must load neither the native module nor the probe.
-        from zcopy.cli.handoff_tables import handoff_report, plan_table
+        from zcopy.cli.handoff_tables import plan_table
         from zcopy.host import Host
         from zcopy.probes.handoff import params as p
-        from zcopy.probes.handoff.probe import HandoffProbe
 
-        buffers = _buffers(buffer, Host.read())
+        own = (layers, kv_heads, head_dim, head_dim_v)
+        words = EngineWords(engine, gguf, forge, provider_url, decoder_url, n_predict, threads)
+        words.check()
         params = p.HandoffParams(
-            cache=_cache(
-                _geometry(app, model, (layers, kv_heads, head_dim, head_dim_v)),
-                type_k,
-                type_v,
-                v_trans,
-                (n_rot_k, n_rot_v),
+            cache=cache_of(geometry_of(app, gguf or model, own), type_k, type_v, v_trans, (n_rot_k, n_rot_v)),
+            lengths=p.lengths(
+                split_numbers(cells or [words.cells or _CELLS], "--cells"), split_numbers(ctx_cells, "--ctx")
             ),
-            lengths=p.lengths(split_numbers(cells or [_CELLS], "--cells"), split_numbers(ctx_cells, "--ctx")),
-            routes=choose(route, p.ROUTES, "--route") or ("shared", "file"),
-            buffers=buffers or ("memfd",),
-            regions=choose(region, p.REGIONS, "--region") or p.REGIONS,
+            routes=choose(route, p.ROUTES, "--route") or words.routes,
+            buffers=buffers_of(buffer, Host.read()) or ("memfd",),
+            regions=choose(region, p.REGIONS, "--region") or words.regions,
             populate=choose(populate, p.POPULATES, "--populate"),
             passing=choose(passing, p.PASSES, "--pass") or ("scm",),
             scatter=scatter,
             reps=reps,
-            state_dirs=_state_dirs(app, state_dir),
-            provider=_one(provider, p.PROVIDERS, "--provider"),
-            provider_cmd=_words(provider_cmd) if provider_cmd is not None else (),
-            inject=_one(inject, p.INJECTS, "--inject") if inject else "",
-            kernel=_kernel(kernel or app.environ.get("ZCOPY_KERNEL", "")),
-            deadline_ns=60 * 10**9 if deadline is None else deadline,
+            state_dirs=state_dirs_of(app, state_dir),
+            provider=one_of(provider, p.PROVIDERS, "--provider"),
+            provider_cmd=command_words(provider_cmd) if provider_cmd is not None else (),
+            listen=str(app.settings.cwd / listen) if listen else "",
+            inject=one_of(inject, p.INJECTS, "--inject") if inject else "",
+            kernel=kernel_of(kernel or app.environ.get("ZCOPY_KERNEL", "")),
+            deadline_ns=words.deadline_ns if deadline is None else deadline,
             seed=seed,
         )
-        probe = HandoffProbe(params, _named(params, route, buffer, state_dir))
+        probe = words.probe(app, params, named_by_user(params, route, buffer, state_dir))
         if plan:
             return show_plan(results, probe, plan_table)
         common = Common(label, cpus, wait, no_lock, db, no_save, require_save, require_quiet)
-        return measure(app, results, probe, common, handoff_report)
-
-
-def _geometry(app: AppContext, model: str, own: tuple[int | None, ...]) -> Geometry:
-    from zcopy.probes.handoff.geometry import PRESETS, Geometry
-    from zcopy.probes.handoff.model_file import read_geometry
-
-    layers, kv_heads, head_dim, head_dim_v = own
-    if any(value is not None for value in own):
-        if layers is None or kv_heads is None or head_dim is None:
-            raise UsageError("a geometry of your own needs --layers, --kv-heads and --head-dim")
-        name = f"{layers}x{kv_heads}x{head_dim}" + (f"/{head_dim_v}" if head_dim_v else "")
-        return Geometry.uniform(name, layers, kv_heads, head_dim, head_dim_v or head_dim)
-    return PRESETS[model] if model in PRESETS else read_geometry(app.settings.cwd / model)
-
-
-def _cache(geometry: Geometry, type_k: str, type_v: str, v_trans: bool, rotation: tuple[int, int]) -> Cache:
-    from zcopy.probes.handoff.geometry import TYPES, Cache
-
-    names = tuple(TYPES)
-    key, value = TYPES[_one(type_k, names, "--type-k")], TYPES[_one(type_v, names, "--type-v")]
-    cache = Cache(geometry, key, value, v_trans, rotation)
-    assert cache.cell_bytes  # asks every row length: one that is not whole blocks is refused here
-    return cache
-
-
-def _words(command: str) -> tuple[str, ...]:
-    """A command line as a shell splits it. Raises UsageError for one that is empty or ends inside quotes."""
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError as error:
-        raise UsageError(f"--provider-cmd {command!r}: {error}") from error
-    if not words or not words[0]:
-        raise UsageError("--provider-cmd is empty")
-    return words
-
-
-def _one(word: str, known: tuple[str, ...], option: str) -> str:
-    if word not in known:
-        raise UsageError(f"{option} {word!r} is none of {', '.join(known)}")
-    return word
-
-
-def _kernel(name: str) -> str:
-    from zcopy.native.rows import kernel_names
-
-    return _one(name, tuple(kernel_names()), "--kernel") if name else ""
-
-
-def _buffers(words: list[str] | None, host: object) -> tuple[str, ...]:
-    """The kinds by name; `all` are those that this box could have, with the reason for each it does not."""
-    from zcopy.buffers.registry import find, kinds
-
-    names = split_list(words, "--buffer")
-    if "all" in names:
-        return tuple(kind.name for kind in kinds(host))  # type: ignore[arg-type]
-    return tuple(find(name, host).name for name in names)  # type: ignore[arg-type]
-
-
-def _state_dirs(app: AppContext, words: list[str] | None) -> tuple[str, ...]:
-    if words and not all(words):
-        raise UsageError("--state-dir is empty")
-    if words:
-        return tuple(dict.fromkeys(str(app.settings.cwd / Path(word).expanduser()) for word in words))
-    from platformdirs import user_cache_path
-
-    return (str(user_cache_path("zcopy")),)
-
-
-def _named(
-    params: HandoffParams, route: list[str] | None, buffer: list[str] | None, state_dir: list[str] | None
-) -> list[tuple[str, str]]:
-    """What the user asked for by name (not by `all`): each must get an ok row."""
-    named = [("route", each) for each in params.routes if each in split_list(route, "--route")]
-    named += [("buffer", each) for each in params.buffers if each in split_list(buffer, "--buffer")]
-    if state_dir and "file" in params.routes:
-        named += [("state_dir", each) for each in params.state_dirs]
-    return named
+        return measure(app, results, probe, common, words.report)

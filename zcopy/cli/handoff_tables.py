@@ -48,7 +48,7 @@ def handoff_report(run: Run) -> Report:
     columns = _columns(run, tail)
     keys = {column.key for column in columns}
     cells = tuple({key: value for key, value in _cells(row).items() if key in keys} for row in run.rows)
-    table = Table(_title(run), columns, cells, (*recommend(run.rows), *_reasons(run)))
+    table = Table(_title(run), columns, cells, (*recommend(run.rows), *reasons(run)))
     return Report((table,), run.document, flat=run_report(run).flat)
 
 
@@ -117,7 +117,7 @@ def _cells(row: Row) -> dict[str, Cell]:
     }
 
 
-def _reasons(run: Run) -> list[str]:
+def reasons(run: Run) -> list[str]:
     """Why rows are not ok, each reason once, with the cases it stands for."""
     by_reason: dict[str, list[str]] = {}
     for row in run.rows:

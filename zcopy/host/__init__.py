@@ -16,6 +16,7 @@ from zcopy.host.machine import Machine
 from zcopy.host.memory import Memory
 from zcopy.host.mounts import filesystem
 from zcopy.host.sensors import Temperature
+from zcopy.host.users import User, Users
 
 __all__ = [
     "Cache",
@@ -33,6 +34,8 @@ __all__ = [
     "Node",
     "Temperature",
     "Thp",
+    "User",
+    "Users",
     "cpus_text",
     "filesystem",
     "parse_cpus",

@@ -10,6 +10,7 @@ from typing import Final
 
 from zcopy.host.access import Names, Node, read_names, read_node, remedy
 from zcopy.host.drivers import module_name
+from zcopy.host.engines import named
 from zcopy.host.files import Root
 from zcopy.host.kfd import read_kfd
 from zcopy.model import Json
@@ -53,7 +54,9 @@ class Device:
 
     `driver` is the bus driver sysfs names, `module` the kernel module it lives in (None when built in),
     `where` the bus address (``0000:c5:00.0``, ``fdab0000.npu``), `ids` the PCI ids or the first device-tree
-    name. `node` is None when /dev does not have it. `facts` are the driver's own words about it.
+    name. `node` is None when /dev does not have it. `facts` are the driver's own words about it. `location` is
+    the path below /sys of what the node belongs to; `lock` names that GPU or NPU (``gpu0``), None where there is
+    none: the lock to be taken by whoever measures with it.
     """
 
     kind: str
@@ -65,6 +68,8 @@ class Device:
     node: Node | None
     subsystem: str
     facts: Mapping[str, Json] = field(default_factory=dict)
+    location: str | None = None
+    lock: str | None = None
 
     @property
     def name(self) -> str:
@@ -94,6 +99,7 @@ class Device:
             "module": self.module,
             "where": self.where,
             "ids": self.ids,
+            "lock": self.lock,
             "node": self.node.document() if self.node else None,
             "facts": dict(self.facts),
         }
@@ -102,7 +108,7 @@ class Device:
 def read_devices(root: Root) -> tuple[Device, ...]:
     """Every device of the classes zcopy knows, in the order of the classes, then by number."""
     names = read_names(root)
-    return tuple(device for each in _CLASSES for device in _of_class(root, each, names))
+    return named([device for each in _CLASSES for device in _of_class(root, each, names)])
 
 
 def _of_class(root: Root, each: _Class, names: Names) -> Iterator[Device]:
@@ -114,7 +120,8 @@ def _of_class(root: Root, each: _Class, names: Names) -> Iterator[Device]:
 def _device(root: Root, each: _Class, name: str, names: Names) -> Device:
     parent = f"sys/class/{each.subsystem}/{name}/device"
     path = f"dev/{each.folder}{name}"
-    where = _where(root, parent)
+    location = _location(root, parent)
+    where = location and location.rpartition("/")[2]
     return Device(
         kind=each.kind,
         path=f"/{path}",
@@ -125,13 +132,16 @@ def _device(root: Root, each: _Class, name: str, names: Names) -> Device:
         node=read_node(root, path, names),
         subsystem=each.subsystem,
         facts=_facts(root, each, name, parent),
+        location=location,
     )
 
 
-def _where(root: Root, parent: str) -> str | None:
+def _location(root: Root, parent: str) -> str | None:
+    """``devices/pci0000:00/0000:00:08.1/0000:c5:00.0``."""
     if not root.exists(parent):
         return None
-    return os.path.basename(os.path.realpath(root.join(parent)))  # noqa: PTH119
+    top, real = (os.path.realpath(root.join(each)) for each in ("sys", parent))
+    return os.path.relpath(real, top)
 
 
 def _module_of_virtual(root: Root, where: str | None) -> str | None:

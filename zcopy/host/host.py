@@ -21,8 +21,15 @@ from zcopy.host.kfd import KfdNode, read_kfd
 from zcopy.host.load import Load, read_load
 from zcopy.host.machine import Machine, read_machine
 from zcopy.host.memory import Memory, read_memory
-from zcopy.host.quiet import clock_warnings, load_warnings, memory_warnings, temperature_warnings
+from zcopy.host.quiet import (
+    clock_warnings,
+    load_warnings,
+    memory_warnings,
+    temperature_warnings,
+    use_warnings,
+)
 from zcopy.host.sensors import Temperature, read_temperatures
+from zcopy.host.users import Users, read_users
 from zcopy.model import Json, Warning_
 
 _ALWAYS_ASKED: Final = ("udmabuf",)  # offers buffers without a device of a bus
@@ -33,9 +40,9 @@ class Host:
     """Facts about the box below `root`. Reading them starts no process and opens no device.
 
     `kernel`, `machine`, `cpu` and `memory` are as they were when the host was read; `clocks`, `devices`,
-    `kfd` and `drivers` are read at first use and kept. `room`, `pools`, `load`, `temperatures` and
-    `quiet_warnings` ask anew at each call. Nothing here raises for a missing or odd file: such a fact is
-    None, or left out.
+    `kfd` and `drivers` are read at first use and kept. `room`, `pools`, `load`, `temperatures`, `users`,
+    `quiet_warnings` and `use_warnings` ask anew at each call. Nothing here raises for a missing or odd file:
+    such a fact is None, or left out.
     """
 
     root: Root
@@ -90,6 +97,14 @@ class Host:
         """The devices of one kind, in the words of devices.py: drm-card, drm-render, accel, dma-heap …"""
         return tuple(device for device in self.devices if device.kind == kind)
 
+    def nodes(self, device: str) -> tuple[str, ...]:
+        """The nodes of a device by the name of its lock: for gpu0 its card and its render node."""
+        return tuple(each.path for each in self.devices if each.lock == device)
+
+    def users(self, devices: Iterable[str]) -> Users:
+        """Who else holds nodes of these devices (names of locks) open now."""
+        return read_users(self.root, [node for device in devices for node in self.nodes(device)])
+
     def load(self) -> Load:
         """The load now."""
         return read_load(self.root)
@@ -116,6 +131,11 @@ class Host:
                 memory_warnings(read_memory(self.root)),
             )
         )
+
+    def use_warnings(self, devices: Iterable[str]) -> tuple[Warning_, ...]:
+        """Which of these devices (names of locks; cpu has no nodes) are in use by others now."""
+        nodes = {device: self.nodes(device) for device in devices}
+        return tuple(use_warnings(nodes, self.users(nodes)))
 
     def document(self) -> dict[str, Json]:
         """The facts a run carries: sizes in bytes, clocks in Hz, floats in degrees Celsius and percent."""

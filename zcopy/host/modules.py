@@ -28,6 +28,14 @@ def installed_build_id(root: Root, release: str, module: str) -> str | None:
     return elf_build_id(image) if image else None
 
 
+def has_module(root: Root, release: str | None, module: str) -> bool | None:
+    """Whether the modules on disk for kernel `release` have this one; None where their list cannot be read."""
+    listed = f"lib/modules/{release}/modules.dep"
+    if release is None or not root.exists(listed):
+        return None
+    return _file_of(root, release, module) is not None
+
+
 def _file_of(root: Root, release: str, module: str) -> str | None:
     """The path below lib/modules/RELEASE, as depmod lists it."""
     for line in root.lines(f"lib/modules/{release}/modules.dep", _DEP_LIMIT):

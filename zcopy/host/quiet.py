@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from zcopy.host.clocks import Clock
@@ -10,6 +10,7 @@ from zcopy.host.cpulist import cpus_text
 from zcopy.host.load import Load
 from zcopy.host.memory import Memory
 from zcopy.host.sensors import Temperature
+from zcopy.host.users import Users, users_text
 from zcopy.model import Warning_
 from zcopy.units import size_text
 
@@ -76,3 +77,14 @@ def memory_warnings(memory: Memory) -> Iterator[Warning_]:
         yield Warning_(
             "memory", f"only {size_text(room)} of {size_text(memory.total)} may be allocated (limit: {name})"
         )
+
+
+def use_warnings(nodes: Mapping[str, Collection[str]], users: Users) -> Iterator[Warning_]:
+    """Devices (each with its nodes) that other processes have open: what they run there is measured too."""
+    blind = f"; {users.hidden} more processes could only be looked into by root" if users.hidden else ""
+    for device, paths in nodes.items():
+        if others := users.of(paths):
+            yield Warning_(
+                "device-in-use",
+                f"{device} is held open by {users_text(others)}: stop that, or measure when it is idle{blind}",
+            )

@@ -16,10 +16,15 @@ _EPITAPH_S: Final = 0.2  # a process that has closed its socket takes a moment t
 
 
 class Process:
-    """Owns a child in a process group of its own until `end`; its standard streams lead nowhere."""
+    """Owns a child in a process group of its own until `end`; its standard streams lead nowhere, or `stderr` there."""
 
     def __init__(
-        self, what: str, command: Sequence[str], environ: Mapping[str, str], fds: Sequence[int]
+        self,
+        what: str,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        fds: Sequence[int],
+        stderr: int = subprocess.DEVNULL,
     ) -> None:
         """Starts `command`, called `what` in errors, with `fds` under the same numbers. Raises MeasurementError."""
         nowhere = subprocess.DEVNULL
@@ -28,13 +33,17 @@ class Process:
                 command,
                 stdin=nowhere,
                 stdout=nowhere,
-                stderr=nowhere,
+                stderr=stderr,
                 env=environ,
                 pass_fds=fds,
                 process_group=0,
             )
         except OSError as error:
             raise failed(f"cannot start {what} {command[0]}", error) from error
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
 
     def end(self, *, kill: bool) -> None:
         """Reaps the process, after a moment to end by itself or (`kill`) at once. Idempotent."""
@@ -48,6 +57,10 @@ class Process:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._child.pid, signal.SIGKILL)
                 self._child.wait()
+
+    def wait(self) -> int:
+        """Waits for it to end by itself; its exit code, negative for a signal's number."""
+        return self._child.wait()
 
     def epitaph(self) -> str:
         """How it ended, for an error message about its silence."""

@@ -16,9 +16,10 @@ from typing import Any, Final
 from zcopy.errors import MeasurementError, SkippedError
 from zcopy.native import wire
 from zcopy.native._zc import ffi, lib
-from zcopy.native.calls import check
+from zcopy.native.calls import check, refused
 from zcopy.native.cells import Adoption, CellTable
 from zcopy.native.channel import Channel, refusal_text
+from zcopy.native.listener import Listener
 from zcopy.native.process import Process
 from zcopy.native.region import Export, Region
 from zcopy.native.rows import Layout
@@ -90,6 +91,26 @@ class Request:
         return packed + (os.fsencode(self.path) + b"\0" if self.path else b"")
 
 
+def serve(place: Path, command: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Plays the provider for a decoder that listens at `place`, by `command`; its exit code once the decoder is done.
+
+    Raises RefusedError where nobody listens there.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+        try:
+            check(lib.zc_socket_credentials(end.fileno()))  # first: who sends before this stays unknown
+            end.connect(os.fsencode(place))
+        except OSError as error:
+            raise refused(
+                f"--connect {place}", error, "a decoder must listen there (docs/protocol.md)"
+            ) from error
+        process = Process(_WHO, command, {**environ, SOCKET_VARIABLE: str(end.fileno())}, (end.fileno(),))
+    try:
+        return process.wait()
+    finally:
+        process.end(kill=True)
+
+
 def helper(name: str) -> Path:
     """An executable that is installed with the package. Raises SkippedError where this build has none."""
     # Not relative to this file: an editable install leaves the helpers in its build folder.
@@ -100,38 +121,52 @@ def helper(name: str) -> Path:
 
 
 class Provider:
-    """Starts `command` with its socket in $ZCOPY_HANDOFF_FD and owns the process until `close`.
-
-    `inherit` are descriptors that it gets under the same numbers. Every wait ends after `deadline_ns`.
-    """
+    """A provider at the other end of a socket, and its process where it is ours; waits end after `deadline_ns`."""
 
     def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        deadline_ns: int,
-        ticks: Callable[[], int],
-        environ: Mapping[str, str],
-        inherit: Sequence[int] = (),
+        self, fd: int, process: Process | None, *, deadline_ns: int, ticks: Callable[[], int]
     ) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for end in (ours, theirs):
-            check(lib.zc_socket_credentials(end.fileno()))
-        environ = {**environ, SOCKET_VARIABLE: str(theirs.fileno())}
-        try:
-            self._process = Process(_WHO, command, environ, (theirs.fileno(), *inherit))
-        except MeasurementError:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        self.channel = Channel(ours.detach(), _WHO, deadline_ns, ticks, self._process.epitaph)
+        """Takes a connected SEQPACKET socket and a process over, and greets. Raises PeerError."""
+        self._process = process
+        epitaph = process.epitaph if process else lambda: ""
+        self.channel = Channel(fd, _WHO, deadline_ns, ticks, epitaph)
         self._asked_ns = 0
         try:
             self.hello = self.channel.hello()
         except BaseException:
             self.close(kill=True)
             raise
+
+    @classmethod
+    def started(
+        cls,
+        command: Sequence[str],
+        *,
+        deadline_ns: int,
+        ticks: Callable[[], int],
+        environ: Mapping[str, str],
+        inherit: Sequence[int] = (),
+    ) -> Provider:
+        """Starts `command` with its socket in $ZCOPY_HANDOFF_FD; `inherit` are descriptors under the same numbers."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            check(lib.zc_socket_credentials(end.fileno()))
+        environ = {**environ, SOCKET_VARIABLE: str(theirs.fileno())}
+        try:
+            process = Process(_WHO, command, environ, (theirs.fileno(), *inherit))
+        except MeasurementError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(ours.detach(), process, deadline_ns=deadline_ns, ticks=ticks)
+
+    @classmethod
+    def met(cls, listener: Listener, *, deadline_ns: int, ticks: Callable[[], int]) -> Provider:
+        """The next provider that comes to `listener`; its process is somebody else's."""
+        fd = listener.accept(deadline_ns, ticks)
+        check(lib.zc_socket_credentials(fd))
+        return cls(fd, None, deadline_ns=deadline_ns, ticks=ticks)
 
     @property
     def pid(self) -> int:
@@ -236,7 +271,8 @@ class Provider:
             with contextlib.suppress(MeasurementError):
                 self.channel.send(wire.Type.BYE)
         self.channel.close()
-        self._process.end(kill=kill)
+        if self._process is not None:
+            self._process.end(kill=kill)
 
     def __enter__(self) -> Provider:
         return self

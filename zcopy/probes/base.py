@@ -40,7 +40,6 @@ class Probe(ABC):
     """
 
     command: ClassVar[str]
-    devices: tuple[str, ...] = ("cpu",)
 
     @abstractmethod
     def params(self) -> Mapping[str, Json]:
@@ -51,6 +50,10 @@ class Probe(ABC):
 
     @abstractmethod
     def measure(self, context: Context) -> Generator[Row, None, None]: ...
+
+    def devices(self, host: Host) -> tuple[str, ...]:
+        """The locks of what the probe touches: at least the CPU."""
+        return ("cpu",)
 
     def drivers(self, host: Host) -> Sequence[str]:
         """The kernel modules whose fingerprints decide whether two runs of this probe can be compared."""

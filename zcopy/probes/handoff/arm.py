@@ -76,11 +76,15 @@ class Arm(ABC):
 
     def met(self, provider: Provider) -> Provider:
         """Takes note of who writes: another program, or another kernel of stores, is another experiment."""
-        key: dict[str, Json] = {"writer": provider.hello.name}
+        self.in_key(writer=provider.hello.name)
         if command := self.bench.params.provider_cmd:
-            key["provider_cmd"] = list(command)
-        self.extra["key"] = key
+            self.in_key(provider_cmd=list(command))
         return provider
+
+    def in_key(self, **parts: Json) -> None:
+        """Adds to the row's own part of the comparability key."""
+        known = self.extra.get("key")
+        self.extra["key"] = {**(known if isinstance(known, dict) else {}), **parts}
 
     def require(self, wrong: Difference | None) -> None:
         """Ends the arm as failed where bytes are wrong."""

@@ -45,6 +45,7 @@ class HandoffParams:
     state_dirs: tuple[str, ...] = ()
     provider: str = "plain"
     provider_cmd: tuple[str, ...] = ()
+    listen: str = ""
     inject: str = ""
     kernel: str = ""
     deadline_ns: int = 60 * 10**9
@@ -55,6 +56,10 @@ class HandoffParams:
             raise UsageError(f"--reps {self.reps} is not between 1 and 1000000")
         if self.deadline_ns < 1_000_000:
             raise UsageError("--deadline is shorter than a millisecond")
+        if self.listen and (self.provider_cmd or self.provider != "plain" or "inherit" in self.passing):
+            raise UsageError(
+                "--listen waits for a provider: no --provider-cmd, --provider and --pass inherit"
+            )
         for length in self.lengths:
             if not 1 <= length.cells <= length.ctx:
                 raise UsageError(f"--cells {length.cells} do not fit into --ctx {length.ctx}")
@@ -63,6 +68,11 @@ class HandoffParams:
             bytes_ = length.ctx * self.cache.cell_bytes
             if length.ctx >= 1 << 31 or bytes_ > _MOST_REGION:
                 raise UsageError(f"--ctx {length.ctx} makes a region of {size_text(bytes_)}")
+
+    @property
+    def who(self) -> str:
+        """Whose provider it is: one of ours by name, or one that was given or comes."""
+        return "listen" if self.listen else "command" if self.provider_cmd else self.provider
 
     @property
     def fault(self) -> Inject:
@@ -92,6 +102,7 @@ class HandoffParams:
             "state_dir": list(self.state_dirs),
             "provider": self.provider,
             "provider_cmd": list(self.provider_cmd),
+            "listen": self.listen or None,
             "inject": self.inject or None,
             "kernel": self.kernel or None,
             "deadline_ns": self.deadline_ns,
@@ -127,7 +138,7 @@ class Variant:
             "pass": self.passing, "state_dir": self.state_dir, "cells": length.cells, "ctx": length.ctx,
             "model": cache.geometry.name, "type_k": cache.type_k.name, "type_v": cache.type_v.name,
             "v_trans": cache.v_trans, "scatter": params.scatter,
-            "provider": "command" if params.provider_cmd else params.provider,
+            "provider": params.who,
             "inject": params.inject or None,
         }  # fmt: skip
         return {key: value for key, value in given.items() if value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -16,6 +16,7 @@ from zcopy.buffers.base import Buffer
 from zcopy.host import Host
 from zcopy.host.mounts import filesystem
 from zcopy.model import Json, Outcome, Row, Warning_
+from zcopy.native.listener import Listener
 from zcopy.probes.base import Context, Plan, Probe
 from zcopy.probes.handoff.advice import advise, misread_switch, uncounted
 from zcopy.probes.handoff.arm import Arm
@@ -23,7 +24,7 @@ from zcopy.probes.handoff.derived import finished
 from zcopy.probes.handoff.evidence import Io
 from zcopy.probes.handoff.moved import CopyArm, FileArm, PipeArm
 from zcopy.probes.handoff.params import HandoffParams, Length, Variant, variants
-from zcopy.probes.handoff.room import Room, Sizes, needs
+from zcopy.probes.handoff.room import Needs, Room, Sizes, needs
 from zcopy.probes.handoff.shared import FreshArm, ReusedArm
 from zcopy.probes.handoff.stage import Bench, Stage
 
@@ -65,6 +66,13 @@ class HandoffProbe(Probe):
     def named(self) -> Sequence[tuple[str, str]]:
         return self._named
 
+    def devices(self, host: Host) -> tuple[str, ...]:
+        """The CPU, and what is behind the buffers."""
+        behind = {
+            device for name in self._params.buffers for device in registry.find(name, host).devices(host)
+        }
+        return ("cpu", *sorted(behind))
+
     def drivers(self, host: Host) -> tuple[str, ...]:
         """The modules behind the buffers of this run."""
         found = (registry.find(name, host).drivers() for name in self._params.buffers)
@@ -84,7 +92,12 @@ class HandoffProbe(Probe):
 
     def measure(self, context: Context) -> Generator[Row, None, None]:
         bench_random = Random(self._params.seed)
-        bench = Bench(self._params, context.ticks, context.environ, bench_random)
+        place = self._params.listen
+        with Listener(Path(place)) if place else nullcontext() as listener:
+            bench = Bench(self._params, context.ticks, context.environ, bench_random, listener)
+            yield from self._measure_all(context, bench)
+
+    def _measure_all(self, context: Context, bench: Bench) -> Iterator[Row]:
         self._warn_nothing_exports(context)
         for warning in (misread_switch(context.environ), uncounted(Io.of(os.getpid()))):
             if warning:
@@ -96,6 +109,24 @@ class HandoffProbe(Probe):
     def partial(self) -> Sequence[Row]:
         under_way = finished([arm.row() for arm in self._open if arm.begun])
         return (*self._complete, *under_way, *self._absent)
+
+    # What a probe of the same routes with something else at their ends does in its own way.
+
+    def variants(self, name: str, kind: Buffer) -> Iterator[Variant]:
+        """Every variant with this kind of memory."""
+        return variants(self._params, name, kind.capabilities.populates)
+
+    def needs(self, variant: Variant, sizes: Sizes, first_cache: bool, on_memory: bool) -> Needs:
+        """What the variant takes of the box: see `room.needs`."""
+        return needs(variant, sizes, first_cache, on_memory)
+
+    def stage(self, bench: Bench, kind: Buffer, length: Length) -> Stage:
+        """What the variants of one length in one kind of memory share."""
+        return Stage(bench, kind, length)
+
+    def arm(self, bench: Bench, stage: Stage, variant: Variant) -> Arm:
+        """What measures the variant."""
+        return _ARMS[variant.route, variant.region](bench, stage, variant)
 
     def _warn_nothing_exports(self, context: Context) -> None:
         kinds = registry.kinds(context.host)
@@ -113,9 +144,9 @@ class HandoffProbe(Probe):
                     self._absent.append(self._absent_row(why, length))
                     continue
                 if kind.name not in stages:
-                    stages[kind.name] = Stage(bench, kind, length)
+                    stages[kind.name] = self.stage(bench, kind, length)
                     cleanup.callback(stages[kind.name].close)
-                arm = _ARMS[variant.route, variant.region](bench, stages[kind.name], variant)
+                arm = self.arm(bench, stages[kind.name], variant)
                 cleanup.callback(arm.close)
                 self._open.append(arm)
             self._rounds(context, bench, length, steps)
@@ -155,7 +186,7 @@ class HandoffProbe(Probe):
             kind = registry.find(name, host)
             why = kind.unavailable(host)
             first_cache = True
-            for variant in variants(self._params, name, kind.capabilities.populates):
+            for variant in self.variants(name, kind):
                 absent = (
                     Absent(variant, Outcome.SKIPPED, why)
                     if why
@@ -188,7 +219,7 @@ class HandoffProbe(Probe):
         on_memory = (
             bool(variant.state_dir) and filesystem(Path(variant.state_dir or "")) in _MEMORY_FILESYSTEMS
         )
-        need = needs(variant, sizes, first_cache, on_memory)
+        need = self.needs(variant, sizes, first_cache, on_memory)
         lack = room.lack(variant, need, kind, host, kind.room(sizes.region))
         return Absent(variant, Outcome.SKIPPED, lack) if lack else None
 

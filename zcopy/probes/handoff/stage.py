@@ -17,6 +17,7 @@ from zcopy.buffers.memfd import sealed
 from zcopy.native import rows, wire
 from zcopy.native.calls import NativeError, refused
 from zcopy.native.cells import Adoption, CellTable
+from zcopy.native.listener import Listener
 from zcopy.native.provider import Provider, Request, helper
 from zcopy.native.region import Region
 from zcopy.native.rows import Difference, Layout
@@ -33,6 +34,7 @@ class Bench:
     ticks: Callable[[], int]  # monotonic ns
     environ: Mapping[str, str]
     random: Random
+    listener: Listener | None = None  # where providers come from that we do not start
     inodes: set[int] = field(default_factory=set)  # of every region the decoder holds now
 
     def provider(self, inherit: tuple[int, ...] = ()) -> Provider:
@@ -43,7 +45,9 @@ class Bench:
         environ = dict(self.environ)
         # Reports are counted, not fatal; a leak check at exit would look at memory that is not its own.
         environ["ASAN_OPTIONS"] = "halt_on_error=0:detect_leaks=0"
-        return Provider(
+        if self.listener is not None:
+            return Provider.met(self.listener, deadline_ns=params.deadline_ns, ticks=self.ticks)
+        return Provider.started(
             params.provider_cmd or own,
             deadline_ns=params.deadline_ns, ticks=self.ticks, environ=environ, inherit=inherit,
         )  # fmt: skip

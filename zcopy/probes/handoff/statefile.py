@@ -1,4 +1,4 @@
-"""The file of the file route: in a folder of its own that no run leaves behind, not even a killed one."""
+"""The files of the file route: in a folder of their own that no run leaves behind, not even a killed one."""
 
 from __future__ import annotations
 
@@ -17,16 +17,11 @@ _PREFIX: Final = "handoff-"
 _LOCK: Final = "lock"
 
 
-class StateFile:
-    """A path for each request below `folder`: always the same one, or (fresh) a new one that goes after use.
+class StateFolder:
+    """A private folder below `folder`, locked while its run lives; those that nobody locks are swept away first."""
 
-    The private folder is locked while its run lives; folders that nobody locks are swept away at the start.
-    """
-
-    def __init__(self, folder: Path, *, fresh: bool) -> None:
+    def __init__(self, folder: Path) -> None:
         """Raises MeasurementError where the folder cannot be made or written."""
-        self._fresh = fresh
-        self._count = 0
         self._lock = -1
         self._folder: Path | None = None
         try:
@@ -51,17 +46,12 @@ class StateFile:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         return os.fstat(self._lock).st_nlink > 0
 
-    def next(self) -> str:
-        """The path of the coming request."""
+    @property
+    def path(self) -> Path:
+        """Raises MeasurementError once it is closed."""
         if self._folder is None:
-            raise MeasurementError("the state file is closed")
-        self._count += self._fresh
-        return str(self._folder / f"state-{self._count}.bin")
-
-    def used(self) -> None:
-        """The request is over: a fresh file goes."""
-        if self._fresh and self._folder is not None:
-            (self._folder / f"state-{self._count}.bin").unlink(missing_ok=True)
+            raise MeasurementError("the folder of state files is closed")
+        return self._folder
 
     def close(self) -> None:
         """Removes the folder with all that is in it. Idempotent."""
@@ -71,6 +61,26 @@ class StateFile:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+class StateFile(StateFolder):
+    """A path for each request: always the same one, or (fresh) a new one that goes after use."""
+
+    def __init__(self, folder: Path, *, fresh: bool) -> None:
+        """Raises MeasurementError where the folder cannot be made or written."""
+        super().__init__(folder)
+        self._fresh = fresh
+        self._count = 0
+
+    def next(self) -> str:
+        """The path of the coming request."""
+        self._count += self._fresh
+        return str(self.path / f"state-{self._count}.bin")
+
+    def used(self) -> None:
+        """The request is over: a fresh file goes."""
+        if self._fresh and self._folder is not None:
+            (self._folder / f"state-{self._count}.bin").unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""Serving engines that a probe talks to: their processes, their requests, their model files."""

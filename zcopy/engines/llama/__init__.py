@@ -1,0 +1,1 @@
+"""llama.cpp's server: started from the xllamacpp wheel, or running somewhere already."""
