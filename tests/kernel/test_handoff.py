@@ -71,6 +71,18 @@ def test_every_card(zcopy: Call, cards: dict[str, str]) -> None:
     assert all(row["verified"] for row in done.rows)
 
 
+def test_a_card_of_a_device_is_locked_and_a_virtual_one_has_nothing_to_lock(
+    zcopy: Call, cards: dict[str, str]
+) -> None:
+    by_driver = {driver: f"drm:{card}" for card, driver in cards.items()}
+    for driver, extra in (("virtio_gpu", 1), ("vgem", 0)):
+        done = zcopy(*SMALL, "--buffer", by_driver[driver], "--route", "shared", "--region", "reused")
+        assert done.code == 0, done.stderr
+        locks = [lock["device"] for lock in done.document["locks"]]
+        assert locks[0] == "cpu"
+        assert [name[:3] for name in locks[1:]] == ["gpu"] * extra
+
+
 @pytest.mark.parametrize("inject", INJECTS)
 def test_a_wrong_provider_fails_the_row(zcopy: Call, inject: str) -> None:
     buffers = ",".join((*DMABUFS, "drm:card0"))
