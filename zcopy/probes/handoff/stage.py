@@ -123,7 +123,7 @@ class Stage:
             return False
         self._target = region
         self._owned.callback(self.release, region)
-        self.guard(region, self.target_seed)
+        self.dress(region)
         return True
 
     def target(self) -> Region:
@@ -135,13 +135,17 @@ class Stage:
             with suppress(NativeError):
                 region.populate()
             self._target = region
-            self.guard(region, self.target_seed)
+            self.dress(region)
         return self._target
+
+    def dress(self, region: Region) -> None:
+        """Gives the decoder's cache what verification expects around the prompt."""
+        self.guard(region, self.target_seed)
 
     def mend(self) -> None:
         """After a writer that ran wild: the other variants must not find its traces."""
         if self._target is not None and not self._target.closed:
-            self.guard(self._target, self.target_seed)
+            self.dress(self._target)
 
     def source(self) -> tuple[Region, Provider]:
         """The provider's packed rows, and the provider: for the routes that move bytes.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -14,7 +13,7 @@ from zcopy.engines.llama.server import Server, Setup, installed
 from zcopy.engines.llama.slots import Completion, Moved, Slot
 from zcopy.errors import MeasurementError, RefusedError, ZcopyError
 from zcopy.native import wire
-from zcopy.native.calls import NativeError, failed
+from zcopy.native.calls import failed
 from zcopy.native.provider import Provider, Request
 from zcopy.native.region import Region
 from zcopy.native.state import State
@@ -139,19 +138,8 @@ class EngineStage(Stage):
             self._placed = True
         return provider
 
-    def target(self) -> Region:
-        """The decoder's region, all of it there. No guard: all other cells are the engine's."""
-        if self._target is None:
-            region = self.allocate()
-            self._owned.callback(self.release, region)
-            self.know(region)
-            with suppress(NativeError):
-                region.populate()
-            self._target = region
-        return self._target
-
-    def mend(self) -> None:
-        """Nothing is ours to mend: see `target`."""
+    def dress(self, region: Region) -> None:
+        """Nothing: every cell that the prompt does not own is the engine's."""
 
     def wrong_rows(self) -> str | None:
         """The first row of the region that is not the prompt's, in words."""
