@@ -21,7 +21,13 @@ _TIME_UNITS: Final = {
     "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "": 10**9, "s": 10**9,
     "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9,
 }  # fmt: skip
+_ON: Final = frozenset(("1", "true", "yes", "on"))
 _QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]*)\s*", re.IGNORECASE)
+
+
+def is_on(switch: str) -> bool:
+    """Whether the value of a switch in the environment turns it on: 1, true, yes and on do, all else (0) does not."""
+    return switch.strip().lower() in _ON
 
 
 def _parse(text: str, units: dict[str, int], what: str) -> int:
@@ -51,12 +57,16 @@ def parse_duration(text: str) -> int:
     return _parse(text, _TIME_UNITS, "duration (try 500ms, 2s, 10m)")
 
 
-def _significant(value: float) -> str:
-    if value >= 100:
+def number_text(value: float) -> str:
+    """Three significant digits, integers above a hundred whole: ``0.122``, ``5.56``, ``24.3``, ``16399``."""
+    size = abs(value)
+    if value == 0:
+        return "0"
+    if size >= 100:
         return f"{value:.0f}"
-    if value >= 10:
+    if size >= 10:
         return f"{value:.1f}"
-    return f"{value:.2f}" if value >= 1 else f"{value:.3g}"
+    return f"{value:.2f}" if size >= 1 else f"{value:.3g}"
 
 
 def size_text(count: int) -> str:
@@ -64,13 +74,13 @@ def size_text(count: int) -> str:
     for factor, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if count >= factor:
             whole = count % factor == 0
-            return f"{count // factor if whole else _significant(count / factor)} {name}"
+            return f"{count // factor if whole else number_text(count / factor)} {name}"
     return f"{count} B"
 
 
 def ms_text(ns: int | float) -> str:
     """Milliseconds with three significant digits: ``0.122``, ``5.56``, ``243``."""
-    return _significant(ns / 1e6) if ns else "0"
+    return number_text(ns / 1e6)
 
 
 def duration_text(ns: int) -> str:
@@ -79,7 +89,7 @@ def duration_text(ns: int) -> str:
         return f"{ms_text(ns)} ms"
     seconds = ns / 1e9
     if seconds < 60:
-        return f"{_significant(seconds)} s"
+        return f"{number_text(seconds)} s"
     minutes, rest = divmod(int(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from zcopy.config import KEYS
@@ -34,6 +35,14 @@ def test_set_then_show(zcopy: Any, tmp_path: Path) -> None:
         "key": "locks.gpu0", "value": "/run/lock/gpu-hold", "takes": "path",
         "meaning": "a site's own lock file for the device NAME",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "lock_dir = '/a'\n[locks]\ngpu0 = '/b'\n", "[mine]\nkey = 7\n"])
+def test_its_document_fits_its_schema(text: str, zcopy: Any, tmp_path: Path) -> None:
+    schema = json.loads((Path(__file__).parents[2] / "docs/zcopy.config.schema.json").read_text())
+    (tmp_path / "z.toml").write_text(text)
+    done = zcopy("config", "show", "--json", ZCOPY_CONFIG="z.toml")
+    jsonschema.Draft202012Validator(schema).validate(json.loads(done.stdout))
 
 
 def test_set_says_where_comments_went(zcopy: Any, tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from types import MappingProxyType
 
 import pytest
 
-from zcopy.cli.context import AppContext, Settings, is_true
+from zcopy.cli.context import AppContext, Settings
 from zcopy.cli.streams import Streams
 from zcopy.render import Look
+from zcopy.units import is_on
 
 
 def context(tmp_path: Path, **environ: str) -> AppContext:
@@ -44,4 +45,4 @@ def test_each_process_has_randomness_of_its_own(tmp_path: Path) -> None:
     [("1", True), ("yes", True), ("TRUE", True), ("on", True), ("0", False), ("", False), ("no", False)],
 )
 def test_is_true(text: str, truth: bool) -> None:
-    assert is_true(text) is truth
+    assert is_on(text) is truth

@@ -109,12 +109,12 @@ def test_memory_that_cannot_be_exported_is_refused_and_the_file_serves(box: Box)
     assert code == 0
 
 
-def test_a_state_folder_that_was_named_must_serve(box: Box) -> None:
+def test_a_state_folder_that_was_named_must_be_one_before_anything_is_measured(box: Box) -> None:
     (box.home / "file").write_text("in the way")
-    code, found = box.document("handoff", *SMALL, "--state-dir", str(box.home / "file"))
-    assert code in (1, 77)
-    assert ("shared", "memfd", "ok") in outcomes(found)
-    assert ("file", "memfd", "ok") not in outcomes(found)
+    code, out, err = box.run("handoff", *SMALL, "--state-dir", str(box.home / "file"))
+    assert (code, out) == (2, "")
+    assert "is not a folder" in err
+    assert box.runs() == []
 
 
 def test_a_failed_row_is_1_in_every_format(box: Box) -> None:

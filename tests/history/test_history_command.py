@@ -114,6 +114,23 @@ def test_a_run_as_tsv_is_its_rows_with_everything(
     assert cells[1]["median.write_ns"] == ""
 
 
+def test_beside_each_median_stands_its_spread(
+    history: History, stored: HistorySettings, make_run: Make
+) -> None:
+    """One sample, three, and a hundred: from there on there is a tail."""
+    case = {"route": "pipe"}
+    rows = [Row(case, ns={"write": tuple(range(1, n + 1))}) for n in (1, 3, 100)]
+    for number, some in ((5, rows[:2]), (6, rows)):
+        with Store.open(stored) as store:
+            store.save(make_run(number, rows=tuple(some)))
+        header, *found = lines(history("show", "@last"))
+        cells = [dict(zip(header, row, strict=True)) for row in found]
+        seen = [(row["n.write"], row["min.write_ns"], row["max.write_ns"]) for row in cells]
+        assert seen == [("1", "1", "1"), ("3", "1", "3"), ("100", "1", "100")][: len(some)]
+        tails = [row.get("p99.write_ns") for row in cells]
+        assert tails == ([None, None] if number == 5 else ["", "", "99"])
+
+
 @pytest.mark.parametrize(("ref", "text"), [("nope", "no run is named 'nope'"), ("2026", "names 3 runs")])
 def test_a_name_that_does_not_fit_is_one_line_and_2(history: History, ref: str, text: str) -> None:
     done = history("show", ref)

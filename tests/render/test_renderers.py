@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zcopy.render import Format, Look, render
-from zcopy.render.cells import cell_text, number_text
+from zcopy.render.cells import cell_text
 from zcopy.render.markdown import escape
 from zcopy.table import Cell, Column, Kind, Report, Table
+from zcopy.units import number_text
 
 COLUMNS = (
     Column("run", "run", kind=Kind.ID, priority=0),

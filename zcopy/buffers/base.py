@@ -40,15 +40,19 @@ class Buffer(ABC):
     def unavailable(self, host: Host) -> str | None:
         """Why this box does not offer the kind, in one sentence with what would help; None when it does.
 
-        Found by trying a throw-away buffer of the kind's smallest size, never from a version number.
+        Found by trying a throw-away buffer of the kind's smallest size, never from a version number. Raises
+        ExhaustedError where this process could not try.
         """
         from zcopy.errors import ZcopyError
+        from zcopy.native.calls import ExhaustedError
 
         if lack := self.missing(host):
             return lack
         try:
             with self.allocate(self.granule, "zcopy-try") as region:
                 self.proof(region)
+        except ExhaustedError:  # of this process: no reason of the kind's
+            raise
         except ZcopyError as error:
             return f"{error.message} ({error.hint})" if error.hint else error.message
         return None
@@ -76,7 +80,7 @@ class Buffer(ABC):
     def allocate(self, size: int, label: str) -> Region:
         """A new zeroed region of at least `size` bytes, mapped by us as its exporter.
 
-        Raises RefusedError with the system's reason. `label` names it in /proc for whoever looks.
+        Raises RefusedError with the system's reason, or ExhaustedError. `label` names it in /proc for whoever looks.
         """
 
     @abstractmethod

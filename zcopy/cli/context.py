@@ -21,6 +21,7 @@ from zcopy.cli import terminal
 from zcopy.cli.progress import Progress
 from zcopy.cli.streams import Streams, terminal_columns
 from zcopy.render import Look
+from zcopy.units import is_on
 
 if TYPE_CHECKING:
     from random import Random
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     import typer
 
     from zcopy.config import Config
-
-_TRUE = ("1", "true", "yes", "on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Settings:
                 width=terminal.width(environ, terminal_columns(1)),
             ),
             stderr_columns=terminal.width(environ, terminal_columns(2)) or 80,
-            debug=is_true(environ.get("ZCOPY_DEBUG", "")),
+            debug=is_on(environ.get("ZCOPY_DEBUG", "")),
         )
 
 
@@ -164,8 +163,3 @@ def app(ctx: typer.Context) -> AppContext:
     if found is None:
         raise TypeError("this command was not started through zcopy.cli.main")
     return found
-
-
-def is_true(text: str) -> bool:
-    """Whether an environment variable says yes: 1, true, yes or on. ZCOPY_NO_LOCK=0 means no."""
-    return text.strip().lower() in _TRUE

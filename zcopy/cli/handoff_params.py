@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,13 +73,30 @@ def buffers_of(words: list[str] | None, host: object) -> tuple[str, ...]:
 
 
 def state_dirs_of(app: AppContext, words: list[str] | None) -> tuple[str, ...]:
-    if words and not all(words):
-        raise UsageError("--state-dir is empty")
-    if words:
-        return tuple(dict.fromkeys(str(app.settings.cwd / Path(word).expanduser()) for word in words))
-    from platformdirs import user_cache_path
+    """The folders for state files; a named one must be a folder, or a place for one, that can be written.
 
-    return (str(user_cache_path("zcopy")),)
+    Raises UsageError otherwise: before anything is measured.
+    """
+    if not words:
+        from platformdirs import user_cache_path
+
+        return (str(user_cache_path("zcopy")),)
+    if not all(words):
+        raise UsageError("--state-dir is empty")
+    folders = dict.fromkeys(app.settings.cwd / Path(word).expanduser() for word in words)
+    for folder in folders:
+        _check_folder(folder)
+    return tuple(map(str, folders))
+
+
+def _check_folder(folder: Path) -> None:
+    above = folder
+    while not os.path.lexists(above) and above != above.parent:
+        above = above.parent
+    if not above.is_dir():
+        raise UsageError(f"--state-dir {folder}: {above} is not a folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(f"--state-dir {folder}: {above} cannot be written to")
 
 
 def named_by_user(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from zcopy.cli.run_tables import run_report
+from zcopy.cli.run_tables import TAIL_SAMPLES, run_report
 from zcopy.model import Outcome, Row, Run
 from zcopy.stats import percentile
 from zcopy.table import Cell, Column, Kind, Report, Table
@@ -13,8 +13,6 @@ from zcopy.units import duration_text, size_text
 
 if TYPE_CHECKING:
     from zcopy.probes.base import Plan
-
-_TAIL_REPS: Final = 100  # from so many samples on a p99 says something
 
 _COLUMNS: Final = (
     Column("route", "route", kind=Kind.ID, priority=0),
@@ -44,7 +42,7 @@ def handoff_report(run: Run) -> Report:
     # Late: the advice lives beside the probe, which needs the native module.
     from zcopy.probes.handoff.advice import recommend
 
-    tail = any(len(row.ns.get("total", ())) >= _TAIL_REPS for row in run.rows)
+    tail = any(len(row.ns.get("total", ())) >= TAIL_SAMPLES for row in run.rows)
     columns = _columns(run, tail)
     keys = {column.key for column in columns}
     cells = tuple({key: value for key, value in _cells(row).items() if key in keys} for row in run.rows)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from zcopy.model import Json, Row, Run
+from zcopy.stats import percentile
 from zcopy.table import Cell, Column, Kind, Report, Table
 
 if TYPE_CHECKING:
     from zcopy.history.reading import RunSummary
 
 LIST_SCHEMA: Final = "zcopy.list/1"
+TAIL_SAMPLES: Final = 100  # from so many samples on a p99 says something
 
 _LIST_COLUMNS: Final = (
     Column("id", "run", kind=Kind.ID, priority=0),
@@ -43,7 +45,7 @@ def list_report(runs: Sequence[RunSummary]) -> Report:
 
 
 def run_report(run: Run) -> Report:
-    """A run: what it was, what it warned about, and its rows with the median of every phase."""
+    """A run: what it was, what it warned about, and its rows with the median and the spread of every phase."""
     rows = _rows(run)
     return Report((_facts(run), rows), run.document, flat=rows)
 
@@ -67,14 +69,33 @@ def _rows(run: Run) -> Table:
     cases = _keys(row.case for row in run.rows)
     phases = _keys(row.ns for row in run.rows)
     extras = _keys(row.extra for row in run.rows)
+    tail = any(len(samples) >= TAIL_SAMPLES for row in run.rows for samples in row.ns.values())
     columns = (
         *(Column(f"case.{key}", key, kind=Kind.ID, priority=1) for key in cases),
         *_RESULT_COLUMNS,
         *(Column(f"median.{phase}", phase, kind=Kind.NS, priority=1) for phase in phases),
         Column("reason", "reason", priority=1),
+        *(column for phase in phases for column in _spread_columns(phase, tail)),
         *(Column(key, key, kind=Kind.ID, priority=4) for key in extras if key != "key"),
     )
     return Table("rows", columns, tuple(_row(row) for row in run.rows))
+
+
+def _spread_columns(phase: str, tail: bool) -> Iterator[Column]:
+    yield Column(f"n.{phase}", f"{phase} samples", kind=Kind.COUNT, priority=6)
+    for name in ("min", "max", *(("p99",) if tail else ())):
+        yield Column(f"{name}.{phase}", f"{phase} {name}", kind=Kind.NS, priority=5)
+
+
+def _spread(row: Row) -> Iterator[tuple[str, Cell]]:
+    """Beside each median: of how many, from where to where, and from 100 samples on the tail."""
+    for phase, samples in row.ns.items():
+        if samples:
+            yield f"n.{phase}", len(samples)
+            yield f"min.{phase}", min(samples)
+            yield f"max.{phase}", max(samples)
+        if len(samples) >= TAIL_SAMPLES:
+            yield f"p99.{phase}", percentile(samples, 0.99)
 
 
 def _row(row: Row) -> dict[str, Cell]:
@@ -87,6 +108,7 @@ def _row(row: Row) -> dict[str, Cell]:
         "verified": row.verified,
         **{f"median.{phase}": value for phase, value in row.median_ns.items()},
         "reason": row.reason,
+        **dict(_spread(row)),
         **{key: _cell(value) for key, value in row.extra.items() if key != "key"},
     }
 

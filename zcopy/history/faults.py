@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Final
 
 from zcopy.errors import OutputError
 from zcopy.history.files import Identity
+from zcopy.units import size_text
 
 
 class Fault(StrEnum):
@@ -85,7 +87,15 @@ def faults(path: Path, file: Identity | None = None) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(path, fault_of(error), name_of(error), file=file) from error
+        fault = fault_of(error)
+        raise StoreError(path, fault, name_of(error) + _limit(fault), file=file) from error
     except OSError as error:
         fault = _ERRNOS.get(error.errno or 0, Fault.CANNOT_OPEN)
-        raise StoreError(path, fault, error.strerror or str(error)) from error
+        raise StoreError(path, fault, (error.strerror or str(error)) + _limit(fault)) from error
+
+
+def _limit(fault: Fault) -> str:
+    """SQLite calls a file full that may not grow, too: what this process may write, where that is limited."""
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    limited = fault in (Fault.FULL, Fault.IO) and most != resource.RLIM_INFINITY
+    return f"; ulimit -f is {size_text(most)}" if limited else ""

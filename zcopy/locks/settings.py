@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from zcopy.units import is_on
+
 SECOND_NS: Final = 10**9
-_TRUE: Final = frozenset(("1", "true", "yes", "on"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +54,5 @@ class LockSettings:
 
 
 def lock_disabled(value: str | None) -> bool:
-    """Whether this value of ZCOPY_NO_LOCK turns locking off: only 1, true, yes and on do (0 does not)."""
-    return value is not None and value.strip().lower() in _TRUE
+    """Whether this value of ZCOPY_NO_LOCK turns locking off."""
+    return value is not None and is_on(value)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TypeVar
+import resource
+from typing import Final, TypeVar
 
 from zcopy.errors import MeasurementError, RefusedError, ZcopyError
+from zcopy.units import size_text
 
 Fault = TypeVar("Fault", bound=ZcopyError)
+
+
+class ExhaustedError(MeasurementError):
+    """This process has run out of descriptors: that says nothing about whatever it wanted one for."""
 
 
 class NativeError(OSError):
@@ -28,14 +34,32 @@ def check(result: int) -> int:
 
 
 def sentence(what: str, fault: OSError) -> str:
-    """``WHAT: the system's reason (ERRNO)``."""
+    """``WHAT: the system's reason (ERRNO)``, with the limit that was met where the process has one."""
     name = errno.errorcode.get(fault.errno or 0, "?")
-    return f"{what}: {fault.strerror} ({name})"
+    limit = _LIMITS.get(name)
+    return f"{what}: {fault.strerror} ({name}{f', {limit()}' if limit else ''})"
 
 
-def refused(what: str, fault: OSError, hint: str = "") -> RefusedError:
-    """The finding that the system said no to `what`."""
-    return RefusedError(sentence(what, fault), hint)
+def refused(what: str, fault: OSError, hint: str = "") -> RefusedError | ExhaustedError:
+    """The finding that the system said no to `what`; ExhaustedError where the no was not about it."""
+    kind = ExhaustedError if fault.errno in (errno.EMFILE, errno.ENFILE) else RefusedError
+    return kind(sentence(what, fault), hint)
+
+
+def _descriptors() -> str:
+    return f"ulimit -n is {resource.getrlimit(resource.RLIMIT_NOFILE)[0]}"
+
+
+def _file_size() -> str:
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return (
+        "more than the file system takes"
+        if most == resource.RLIM_INFINITY
+        else f"ulimit -f is {size_text(most)}"
+    )
+
+
+_LIMITS: Final = {"EMFILE": _descriptors, "EFBIG": _file_size}
 
 
 def failed(what: str, fault: OSError, hint: str = "") -> MeasurementError:

@@ -7,24 +7,12 @@ from math import isfinite
 from typing import Final
 
 from zcopy.table import Cell, Column, Kind
-from zcopy.units import duration_text, size_text
+from zcopy.units import duration_text, number_text, size_text
 
 _PER: Final = {"ns": 1, "µs": 10**3, "us": 10**3, "ms": 10**6, "s": 10**9}
 _ASCII: Final = str.maketrans(
     {"—": "-", "–": "-", "…": "...", "→": "->", "←": "<-", "×": "x", "µ": "u", "≤": "<=", "≥": ">=", "·": "."}  # noqa: RUF001
 )  # fmt: skip
-
-
-def number_text(value: float) -> str:
-    """Three significant digits, integers above a hundred whole: ``0.122``, ``5.56``, ``24.3``, ``16399``."""
-    size = abs(value)
-    if value == 0:
-        return "0"
-    if size >= 100:
-        return f"{value:.0f}"
-    if size >= 10:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 1 else f"{value:.3g}"
 
 
 def cell_text(value: Cell, column: Column, ascii: bool) -> str:

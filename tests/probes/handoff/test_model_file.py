@@ -83,6 +83,22 @@ def test_without_lengths_the_heads_share_the_embedding(model: Callable[..., Path
 
 
 @pytest.mark.parametrize(
+    ("lengths", "heads"),
+    [
+        ({"attention__key_length": None}, (8, 96)),
+        ({"attention__value_length": None}, (128, 8)),
+        ({"attention__value_length": None, "attention__head_count": [8, 4, 2]}, (128, 8)),
+    ],
+)
+def test_each_length_has_the_default_for_itself(
+    lengths: dict[str, Value | None], heads: tuple[int, int], model: Callable[..., Path]
+) -> None:
+    found = read_geometry(model(**lengths))
+    assert (found.head_k, found.head_v) == heads
+    assert found.rows == ((2 * heads[0], 2 * heads[1]),) * 3
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"block_count": 0},

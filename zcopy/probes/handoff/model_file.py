@@ -58,8 +58,9 @@ class _Header:
 def _geometry(path: Path, header: _Header) -> Geometry:
     layers = header.number("block_count") or 0
     heads = header.numbers("attention.head_count_kv") or header.numbers("attention.head_count") or [0]
+    # Each length has the default for itself: llama.cpp (src/llama-model.cpp) knows no value length "as the key".
     key = header.number("attention.key_length") or _head_size(header)
-    value = header.number("attention.value_length") or key
+    value = header.number("attention.value_length") or _head_size(header)
     known = 0 < layers <= MOST_LAYERS and 0 < key <= 65536 and 0 < value <= 65536
     if not known or len(heads) not in (1, layers):
         raise ValueError(f"{layers} layers, {len(heads)} head counts, heads of {key} and {value}")
