@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -92,6 +92,8 @@ class Client:
                 connection.sock.settimeout(self._left(end))
             chunk = response.read1(_CHUNK)
             if not chunk:
+                if response.length:  # it announced more than it sent
+                    raise IncompleteRead(bytes(data), response.length)
                 return bytes(data)
             data += chunk
             self._left(end)
@@ -123,6 +125,7 @@ def _address(url: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port or 80
     except ValueError:
         raise wrong from None
-    if not host or parts.scheme != "http" or parts.path.strip("/") or parts.query:
+    beside = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
+    if not host or parts.scheme != "http" or beside:
         raise wrong
     return host, port

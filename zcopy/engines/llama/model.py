@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from zcopy.errors import SkippedError
+from zcopy.errors import MeasurementError, SkippedError
+from zcopy.native.calls import failed
 
 VOCABULARY: Final = 512
 # What a server processes anew of a prompt whose state it has restored, at most: the last token where attention is
@@ -15,6 +16,8 @@ VOCABULARY: Final = 512
 # Measured on build 11549: 1, 5 and 4.
 AGAIN: Final = {"full": 1, "window": 5, "recurrent": 4, "unknown": 5}
 
+_WINDOW: Final = ".attention.sliding_window"
+_RECURRENT: Final = ("ssm.", "wkv.", "shortconv.")
 _EMBEDDING: Final = 64
 _FEED_FORWARD: Final = 64
 _SPECIAL: Final = ("<unk>", "<s>", "</s>")
@@ -58,11 +61,21 @@ def random_model(shape: Shape, folder: Path, seed: int = 1) -> Path:
 
 
 def cache_kind(path: Path) -> str:
-    """What kind of cache a GGUF's header asks for: full, window or recurrent. Raises SkippedError without gguf."""
-    keys = {key.partition(".")[2] for key in _gguf().GGUFReader(path).fields}
-    if any(key.startswith(("ssm.", "wkv.", "shortconv.")) for key in keys):
+    """What kind of cache a GGUF's header asks for: full, window or recurrent.
+
+    Raises SkippedError without the package gguf, MeasurementError for a file that is not a whole GGUF header.
+    """
+    reader = _gguf().GGUFReader
+    try:
+        fields = reader(path).fields
+        window = any(field.contents() for key, field in fields.items() if key.endswith(_WINDOW))
+    except OSError as error:
+        raise failed(str(path), error) from error
+    except Exception as error:  # the parser meets a hostile file with whatever exception it runs into
+        raise MeasurementError(f"{path} is no whole GGUF header: {type(error).__name__}: {error}") from error
+    if any(key.partition(".")[2].startswith(_RECURRENT) for key in fields):
         return "recurrent"
-    return "window" if "attention.sliding_window" in keys else "full"
+    return "window" if window else "full"
 
 
 def _gguf() -> Any:

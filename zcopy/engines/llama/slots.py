@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from zcopy.engines.llama.http import Answer, Client
-from zcopy.errors import MeasurementError, RefusedError, SkippedError
+from zcopy.errors import MeasurementError, RefusedError
 from zcopy.model import Json
 
 _TOP: Final = 5  # log-probabilities that are compared: those of the likeliest tokens
 _PROBE_TOKENS: Final = 4
+_MOST: Final = 1 << 48  # bytes, tokens or ms beyond which an answer makes no sense
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Moved:
 
 
 class Slot:
-    """One slot of a server that must be idle and of one model, not a router. Everything raises MeasurementError."""
+    """One slot of a server of one model. Every answer that is not the expected one is a MeasurementError."""
 
     def __init__(self, client: Client, number: int = 0) -> None:
         self._client, self.number = client, number
@@ -54,7 +55,7 @@ class Slot:
         return self._client.who
 
     def check(self, ctx: int) -> None:
-        """Whether the server is one that a state may be given to. Raises RefusedError, SkippedError.
+        """Whether the server is one that a state may be given to. Raises RefusedError where it is not.
 
         A slot number out of range would be taken modulo their count, and a busy slot would make the request wait.
         """
@@ -63,20 +64,22 @@ class Slot:
             raise RefusedError(f"{self.who} is a router of several models, whose slots cannot be saved")
         answer = self._client.get("/slots")
         if answer.status in (404, 501):
-            raise SkippedError(f"{self.who} does not tell of its slots", "start it with --slots")
+            raise MeasurementError(f"{self.who} does not tell of its slots", "start it with --slots")
         slots = self._list(answer)
         mine = next((each for each in slots if each.get("id") == self.number), None)
         if mine is None:
             raise RefusedError(f"{self.who} has no slot {self.number} (it has {len(slots)})")
         if mine.get("is_processing"):
             raise RefusedError(f"slot {self.number} of {self.who} is busy")
-        if int(mine.get("n_ctx") or 0) < ctx:
-            raise RefusedError(f"a slot of {self.who} has {mine.get('n_ctx')} cells, the prompt needs {ctx}")
+        if (cells := _count(mine, "n_ctx")) < ctx:
+            raise RefusedError(f"a slot of {self.who} has {cells} cells, the prompt needs {ctx}")
 
     def model(self) -> Mapping[str, Any]:
         """What the server tells of its model: `model_path`, `build_info`, `n_vocab` and the like."""
         props = self._json(self._client.get("/props"))
         listed = self._json(self._client.get("/v1/models")).get("data") or [{}]
+        if not isinstance(listed, list) or not isinstance(listed[0], Mapping):
+            raise MeasurementError(f"{self.who} lists no models")
         told = {key: props.get(key) for key in ("model_path", "build_info")}
         return {**told, **(listed[0].get("meta") or {})}
 
@@ -108,7 +111,7 @@ class Slot:
     def _move(self, action: str, name: str, count: str, bytes_: str) -> Moved:
         answer = self._client.post(f"/slots/{self.number}?action={action}", {"filename": name})
         if answer.status == 501:
-            raise SkippedError(f"{self.who} cannot {action} slots", "start it with --slot-save-path")
+            raise MeasurementError(f"{self.who} cannot {action} slots", "start it with --slot-save-path")
         found = self._json(answer)
         server_ns = _ns(found.get("timings"), f"{action}_ms")
         return Moved(_count(found, count), _count(found, bytes_), server_ns, answer.ns)
@@ -120,12 +123,12 @@ class Slot:
         }  # fmt: skip
         answer = self._client.post("/completion", body)
         found = self._json(answer)
-        timings = found.get("timings") or {}
-        probabilities = found.get("completion_probabilities") or [None]
-        if count and probabilities[0] is None:
+        timings = found.get("timings")
+        first = _first(found.get("completion_probabilities"))
+        if count and first is None:
             raise MeasurementError(f"{self.who} completed without log-probabilities")
         return Completion(
-            str(found.get("content")), tuple(found.get("tokens") or ()), probabilities[0],
+            str(found.get("content")), tuple(found.get("tokens") or ()), first,
             _count(timings, "cache_n"), _count(timings, "prompt_n"), _ns(timings, "prompt_ms"), answer.ns,
         )  # fmt: skip
 
@@ -142,15 +145,19 @@ class Slot:
         return [each for each in answer.document if isinstance(each, Mapping)]
 
 
-def _count(found: Mapping[str, Any], key: str) -> int:
-    value = found.get(key)
-    if not isinstance(value, int) or value < 0:
+def _first(probabilities: Any) -> Json:
+    return probabilities[0] if isinstance(probabilities, list) and probabilities else None
+
+
+def _count(found: Any, key: str) -> int:
+    value = found.get(key) if isinstance(found, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST:
         raise MeasurementError(f"the server's answer has no {key}")
     return value
 
 
 def _ns(timings: Any, key: str) -> int:
     value = timings.get(key) if isinstance(timings, Mapping) else None
-    if not isinstance(value, int | float) or not 0 <= value < 1e12:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
         raise MeasurementError(f"the server's answer has no {key}")
     return int(value * 1e6)

@@ -7,7 +7,7 @@ from pathlib import Path
 from zcopy.engines.llama.http import Client
 from zcopy.engines.llama.model import cache_kind
 from zcopy.engines.llama.slots import Slot
-from zcopy.errors import RefusedError, SkippedError
+from zcopy.errors import MeasurementError, RefusedError, SkippedError
 from zcopy.host.mounts import filesystem
 from zcopy.probes.llama.promptfile import PromptFile
 from zcopy.probes.llama.stage import EngineStage
@@ -58,8 +58,7 @@ class RemoteStage(EngineStage):
         try:
             self.cache_kind = cache_kind(Path(str(theirs.get("model_path"))))
         except (
-            OSError,
-            ValueError,
+            MeasurementError,
             SkippedError,
         ):  # a path of another machine's or container's, or no gguf here
             self.cache_kind = "unknown"
