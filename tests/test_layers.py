@@ -28,6 +28,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "host": VALUES,
     "native": VALUES,
     "buffers": VALUES | {"native", "host"},
+    "seqstate": VALUES,
     "engines": VALUES | {"native"},
     "probes": VALUES | {"engines", "buffers", "native", "host"},
     "locks": VALUES | {"host"},

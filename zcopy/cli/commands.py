@@ -19,6 +19,7 @@ class Entry:
 
 COMMANDS: Final = (
     Entry("handoff", "zcopy.cli.handoff", "What handing a prefill's KV cache to another process costs."),
+    Entry("inspect", "zcopy.cli.inspect", "What is in a llama.cpp sequence-state file, and is it whole?"),
     Entry("history", "zcopy.cli.history", "List and show saved runs."),
     Entry(
         "doctor", "zcopy.cli.doctor", "What this box has: buffer kinds and why not, drivers, locks, store."

@@ -120,11 +120,11 @@ def serve(models: Path) -> Iterator[Callable[..., Server]]:
     """Servers that run by themselves, as a user's would."""
     running: list[Server] = []
 
-    def start(folder: Path, model: Path | None = None, ctx: int = CTX) -> Server:
+    def start(folder: Path, model: Path | None = None, ctx: int = CTX, **setup: Any) -> Server:
         path = model or random_model(shape_of(TINY), models)
         one = Server(
             "a server",
-            Setup(path, ctx, folder),
+            Setup(path, ctx, folder, **setup),
             deadline_ns=MINUTE,
             ticks=time.monotonic_ns,
             environ=os.environ,
