@@ -9,9 +9,9 @@ from typing import Final
 
 from zcopy.buffers.base import Buffer
 from zcopy.engines.llama.model import AGAIN, VOCABULARY, cache_kind, random_model
-from zcopy.engines.llama.server import Server, Setup, installed
+from zcopy.engines.llama.server import Server, Setup, installed, unavailable
 from zcopy.engines.llama.slots import Completion, Moved, Slot
-from zcopy.errors import MeasurementError, RefusedError, ZcopyError
+from zcopy.errors import MeasurementError, RefusedError, SkippedError, ZcopyError
 from zcopy.native import wire
 from zcopy.native.calls import failed
 from zcopy.native.provider import Provider, Request
@@ -166,6 +166,8 @@ class EngineStage(Stage):
     # How it is made.
 
     def _make(self) -> None:
+        if lack := unavailable():
+            raise SkippedError(lack)
         params = self.bench.params
         folder = StateFolder(Path(params.state_dirs[0]))
         self._owned.callback(folder.close)
