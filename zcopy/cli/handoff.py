@@ -243,7 +243,7 @@ def command(
         from zcopy.probes.handoff import params as p
 
         own = (layers, kv_heads, head_dim, head_dim_v)
-        words = EngineWords(engine, gguf, forge, provider_url, decoder_url, n_predict, threads)
+        words = EngineWords(engine, model, gguf, forge, provider_url, decoder_url, n_predict, threads)
         words.check()
         params = p.HandoffParams(
             cache=cache_of(geometry_of(app, gguf or model, own), type_k, type_v, v_trans, (n_rot_k, n_rot_v)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from zcopy.errors import UsageError
@@ -24,6 +25,7 @@ class EngineWords:
     """As they were given."""
 
     engine: str
+    model: str
     gguf: str | None
     forge: bool
     provider_url: str | None
@@ -86,13 +88,22 @@ class EngineWords:
         engine = EngineParams(
             params,
             models=user_cache_path("zcopy") / "models",
-            gguf=app.settings.cwd / self.gguf if self.gguf else None,
+            gguf=self._model(app, params),
             forge=self.forge,
             urls=urls,
             n_predict=self.n_predict,
             threads=self.threads,
         )
         return EngineProbe(engine, named)
+
+    def _model(self, app: AppContext, params: HandoffParams) -> Path | None:
+        """The model file: --gguf, or what --model named, unless that was a preset or a geometry in numbers."""
+        if self.gguf:
+            return app.settings.cwd / self.gguf
+        from zcopy.probes.handoff.geometry import PRESETS
+
+        from_file = self.model not in PRESETS and params.cache.geometry.name == Path(self.model).name
+        return app.settings.cwd / self.model if from_file else None
 
     def report(self, run: Run) -> Report:
         """The run's tables."""

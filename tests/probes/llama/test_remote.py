@@ -35,6 +35,7 @@ def test_two_running_servers_hand_over_by_file(folder: Path, serve: Any, measure
     assert (row.outcome, row.reason, row.verified) == (Outcome.OK, None, True)
     assert (row.extra["cache_n"], row.extra["prompt_n"]) == (39, 1)
     assert row.bytes_copied == 2 * row.extra["n_read"]
+    assert row.case["buffer"] == "server"
     assert list(folder.iterdir()) == []
 
 

@@ -46,7 +46,8 @@ def test_the_decoder_goes_on_from_both(forge: bool, cache: Cache, measure: Measu
             1,
             1,
         )
-        assert row.case["engine"] == "llama"
+        assert (row.case["engine"], row.case["buffer"]) == ("llama", "memfd")
+        assert row.extra["key"]["n_predict"] == 8
         assert str(row.extra["key"]["engine"]).startswith("xllamacpp ")
         assert row.extra["text"] == shared.extra["text"]
 
@@ -120,6 +121,7 @@ def test_a_forged_state_has_no_quantised_rows(measure: Measure) -> None:
 def test_memory_without_a_descriptor_takes_the_file(measure: Measure) -> None:
     ran = measure(buffers=("anon",))
     assert (ran.row("shared").outcome, ran.row("file").outcome) == (Outcome.REFUSED, Outcome.OK)
+    assert ran.row("file").case["buffer"] == "server"
 
 
 @pytest.mark.parametrize(("make", "kind", "again"), [("windowed", "window", 5), ("hybrid", "recurrent", 4)])
@@ -134,6 +136,7 @@ def test_models_of_several_caches_take_the_file(
     assert file.extra["prompt_n"] == again
     assert file.extra["cache_n"] == 307 - again
     assert file.bytes == file.extra["n_read"]
+    assert file.case["buffer"] == "server"
     shared = ran.row("shared")
     assert (shared.outcome, "only the file route" in str(shared.reason)) == (Outcome.REFUSED, True)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from zcopy.engines.llama.slots import Completion
 from zcopy.errors import MeasurementError, RefusedError
-from zcopy.model import Row
+from zcopy.model import Outcome, Row
 from zcopy.native import wire
 from zcopy.native.cells import CellTable
 from zcopy.native.provider import Handoff
@@ -15,6 +16,8 @@ from zcopy.probes.handoff.evidence import Meter
 from zcopy.probes.handoff.params import Variant
 from zcopy.probes.handoff.stage import Bench
 from zcopy.probes.llama.stage import EngineStage
+
+_SERVERS: Final = "server"  # the case's buffer where the decoder allocates its cache itself
 
 
 class EngineArm(Arm):
@@ -30,7 +33,7 @@ class EngineArm(Arm):
         self.stage.ready()
         self.extra["expected_prompt_n"] = self.stage.again
         self.extra["cache_kind"] = self.stage.cache_kind
-        self.in_key(engine=self.stage.version)
+        self.in_key(**self.stage.identity)
         if self.stage.prefill_ns is not None:
             self.extra["prefill_ns"] = self.stage.prefill_ns
 
@@ -57,10 +60,19 @@ class EngineArm(Arm):
         """Everything is the stage's."""
 
     def row(self) -> Row:
-        """What a model keeps of a prompt is its rows where attention is full, else what its state file has."""
+        """What a model keeps of a prompt is its rows where attention is full, else what its state file has.
+
+        A decoder whose cache does not lie in our memory is not said to have it there.
+        """
         row = super().row()
-        known = self.stage.cache_kind == "full"
-        return row if known else replace(row, bytes=self.stage.state_bytes)
+        if self.stage.cache_kind != "full":
+            row = replace(row, bytes=self.stage.state_bytes)
+        measured = row.outcome is Outcome.OK
+        return (
+            replace(row, case={**row.case, "buffer": _SERVERS})
+            if measured and not self.stage.in_region
+            else row
+        )
 
 
 class FileArm(EngineArm):
@@ -101,7 +113,11 @@ class SharedArm(EngineArm):
             raise RefusedError(
                 f"a model with a {self.stage.cache_kind} cache keeps its state in several buffers: only the file route"
             )
-        self.stage.shares()
+        if not self.stage.in_region:
+            size = self.stage.region_bytes
+            raise RefusedError(
+                f"the decoder asked for no KV buffer of {size} bytes in one piece: it is not our region"
+            )
         self.extra["proof"] = dict(self.stage.kind.proof(self.stage.target()))
         self.extra["cells_preset"] = True
         self.met(self.stage.placer())

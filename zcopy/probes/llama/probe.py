@@ -40,7 +40,12 @@ class EngineProbe(HandoffProbe):
             )  # fmt: skip
 
     def needs(self, variant: Variant, sizes: Sizes, first_cache: bool, on_memory: bool) -> Needs:
-        """The decoder's cache, the packed rows, the state file, and for a prefill the provider's cache."""
+        """The decoder's cache, the packed rows, the state file, and for a prefill the provider's cache.
+
+        Servers that run already have what they need; how much they save is not known before.
+        """
+        if self._engine.urls:
+            return Needs()
         own = 0 if self._engine.forge else sizes.region
         return Needs(
             memory=sizes.state if on_memory else 0, cache=sizes.region + own, source=sizes.payload,

@@ -12,6 +12,7 @@ from zcopy.engines.llama.model import AGAIN, VOCABULARY, cache_kind, random_mode
 from zcopy.engines.llama.server import Server, Setup, installed, unavailable
 from zcopy.engines.llama.slots import Completion, Moved, Slot
 from zcopy.errors import MeasurementError, RefusedError, SkippedError, ZcopyError
+from zcopy.model import Json
 from zcopy.native import wire
 from zcopy.native.calls import failed
 from zcopy.native.provider import Provider, Request
@@ -40,6 +41,7 @@ class EngineStage(Stage):
         self.prefill_ns: int | None = None
         self.cache_kind = "full"
         self.filesystem = ""
+        self.in_region = False  # the decoder's KV buffer is our region
         self._file: PromptFile | None = None
         self._servers: list[Server] = []
         self._decoder: Server | None = None
@@ -72,6 +74,12 @@ class EngineStage(Stage):
     def state_bytes(self) -> int:
         """Bytes of the prompt's state as it was saved last; 0 before."""
         return (self._file and self._file.bytes) or 0
+
+    @property
+    def identity(self) -> dict[str, Json]:
+        """What two rows must share to be compared: the engine's build, the model file's size, tokens of an answer."""
+        size = self.engine.gguf.stat().st_size if self.engine.gguf else None
+        return {"engine": self.version, "model_bytes": size, "n_predict": self.engine.n_predict}
 
     @property
     def version(self) -> str:
@@ -150,13 +158,9 @@ class EngineStage(Stage):
                     return f"wrong row: layer {here.layer} {'KV'[here.role]} {at}"
         return None
 
-    def shares(self) -> None:
-        """Whether the decoder's KV buffer is our region. Raises RefusedError."""
-        assert self._decoder is not None
-        if not self._decoder.maps(os.fstat(self.target().fd).st_ino):
-            raise RefusedError(
-                f"the decoder asked for no KV buffer of {self.region_bytes} bytes in one piece: it is not our region"
-            )
+    def _shares(self, decoder: Server) -> bool:
+        """Asked of the kernel: a decoder that allocates in another way has not taken the region."""
+        return self._target is not None and decoder.maps(os.fstat(self._target.fd).st_ino)
 
     def close(self) -> None:
         while self._servers:
@@ -177,6 +181,7 @@ class EngineStage(Stage):
         full = self.cache_kind == "full"
         self._file = PromptFile(folder.path / PROMPT_FILE, self.layout.state_bytes if full else None)
         self._decoder = self._start("the decoder", model, shared=True)
+        self.in_region = self._shares(self._decoder)
         slot = self._meet(Slot(self._decoder.client))
         if self.engine.forge:
             if not full:
@@ -206,7 +211,7 @@ class EngineStage(Stage):
         setup = Setup(
             model, self.length.ctx, self.file.path.parent, (params.cache.type_k.name, params.cache.type_v.name),
             flash=not params.cache.v_trans, threads=self.engine.threads,
-            kv=(region.fd, region.size) if region else None,
+            kv=(region.fd, self.region_bytes) if region else None,
         )  # fmt: skip
         server = Server(
             who, setup, deadline_ns=params.deadline_ns, ticks=self.bench.ticks, environ=self.bench.environ
