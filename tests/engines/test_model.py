@@ -39,7 +39,7 @@ def test_several_at_once_make_one_whole_model(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from zcopy.engines.llama.model import *;"
         "random_model(Shape(1, 1, 32), Path(sys.argv[1]))"
     )
-    running = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "m"]) for _ in range(4)]
+    running = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "m"], cwd=tmp_path) for _ in range(4)]
     assert [each.wait(60) for each in running] == [0] * 4
     assert [path.name for path in (tmp_path / "m").iterdir()] == [SMALL.name]
     assert (

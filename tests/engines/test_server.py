@@ -131,7 +131,7 @@ def test_it_goes_with_whoever_started_it(model: Path, tmp_path: Path) -> None:
         " ticks=time.monotonic_ns, environ=os.environ); print(one.pid, flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", code, model, tmp_path]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as owner:
         assert owner.stdout is not None
         pid = int(owner.stdout.readline())
         owner.kill()

@@ -41,7 +41,13 @@ def limited(tmp_path: Path) -> Limited:
         script = f'{limits} && exec "$@"'
         command = ("bash", "-c", script, "bash", sys.executable, "-m", "zcopy", *words)
         return subprocess.run(
-            command, env={**os.environ, **own}, capture_output=True, text=True, timeout=60, check=False
+            command,
+            env={**os.environ, **own},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
 
     return run

@@ -128,9 +128,12 @@ CACHE = Cache(PRESETS["tiny"], TYPES["f16"], TYPES["f16"])
 CELLS, CTX = 5, 64
 
 
-def zcopy(*words: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "zcopy", "handoff", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def connecting(place: Path) -> subprocess.Popen[str]:
+    """zcopy as a provider there; not in the checkout, whose package has no native module."""
+    command = [sys.executable, "-m", "zcopy", "handoff", "--connect", place]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=place.parent
+    )
 
 
 def listening(place: Path) -> socket.socket:
@@ -161,7 +164,7 @@ def test_a_decoder_of_ones_own_is_served(place: Path) -> None:
     tensors, size = CACHE.tensors(CTX)
     layout = Layout(tensors, CTX, size, [(3, CELLS)])
     with listening(place) as door, sealed("mine", size) as region:
-        run = zcopy("--connect", place)
+        run = connecting(place)
         peer, _ = door.accept()
         with peer:
             decoder = Decoder(peer)
@@ -186,7 +189,7 @@ def test_a_decoder_of_ones_own_is_served(place: Path) -> None:
 
 def test_a_decoder_that_speaks_another_version_is_refused_in_one_line(place: Path) -> None:
     with listening(place) as door:
-        run = zcopy("--connect", place)
+        run = connecting(place)
         peer, _ = door.accept()
         with peer:
             peer.settimeout(20)
@@ -199,7 +202,7 @@ def test_a_decoder_that_speaks_another_version_is_refused_in_one_line(place: Pat
 
 
 def test_where_nobody_listens_it_is_refused(place: Path) -> None:
-    run = zcopy("--connect", place)
+    run = connecting(place)
     out, err = run.communicate(timeout=20)
     assert (run.returncode, out) == (69, "")
     assert err.count("\n") <= 2
@@ -208,7 +211,7 @@ def test_where_nobody_listens_it_is_refused(place: Path) -> None:
 
 def test_ctrl_c_ends_it_with_its_provider(place: Path) -> None:
     with listening(place) as door:
-        run = zcopy("--connect", place)
+        run = connecting(place)
         peer, _ = door.accept()
         with peer:
             decoder = Decoder(peer)
