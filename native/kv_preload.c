@@ -5,6 +5,7 @@
  * variables, everything does. Whether an engine took the bait is seen in its /proc/PID/maps, not told from here. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,8 +31,10 @@ static unsigned long long number(const char *name) {
 __attribute__((constructor)) static void set_up(void) {
     *(void **)&real_memalign = dlsym(RTLD_NEXT, "posix_memalign");
     *(void **)&real_free = dlsym(RTLD_NEXT, "free");
-    descriptor = (int)number("ZCOPY_KV_FD");
-    wanted = descriptor > 2 ? (size_t)number("ZCOPY_KV_BYTES") : 0;
+    unsigned long long fd = number("ZCOPY_KV_FD");
+    if (fd < 3 || fd > INT_MAX) return;
+    descriptor = (int)fd;
+    wanted = (size_t)number("ZCOPY_KV_BYTES");
 }
 
 static void *take(void) {
@@ -44,7 +47,8 @@ static void *take(void) {
 }
 
 int posix_memalign(void **out, size_t alignment, size_t bytes) {
-    void *at = wanted && bytes == wanted ? take() : NULL;
+    int aligned = alignment <= 4096 && !(alignment & (alignment - 1)); /* as every mapping is */
+    void *at = wanted && bytes == wanted && aligned ? take() : NULL;
     if (at) {
         *out = at;
         return 0;

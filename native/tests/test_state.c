@@ -44,7 +44,7 @@ static const uint8_t plain[] = {HEAD(0), 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 20,
 static const uint8_t turned[] = {HEAD(1), 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 20, 21, 22, 23};
 enum { HEAD_BYTES = 84, IDS = 24, IDS_END = 32, CELLS = 44, REGION = 12 };
 static const uint8_t region[REGION] = {10, 11, 12, 13, 14, 15, 16, 17, 20, 21, 22, 23};
-static const zc_state state = {1, 1, 7, 9, 5, 3};
+static const zc_state state = {1, 1, 7, 9, 5, 3, NULL};
 
 typedef struct tiny {
     zc_tensor tensors[2];
@@ -155,7 +155,7 @@ static int round_trip(const made *m, uint64_t *random) {
     uint64_t nonce = tap_random(random);
     uint8_t *from = malloc(packed.layout.region_bytes), *to = malloc(m->layout.region_bytes);
     int32_t *pos = calloc(tokens, sizeof *pos);
-    zc_state any = {1, 2, 3, 4, 5, (int32_t)tap_below(random, 1000)};
+    zc_state any = {1, 2, 3, 4, 5, (int32_t)tap_below(random, 1000), NULL};
     zc_difference rows, guards;
     if (!from || !to || !pos) abort();
     zc_rows_write(from, &packed.layout, nonce, kernel);

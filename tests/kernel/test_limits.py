@@ -19,7 +19,7 @@ import pytest
 
 from zcopy.errors import MeasurementError, RefusedError
 from zcopy.native import fds
-from zcopy.native.calls import NativeError
+from zcopy.native.calls import ExhaustedError, NativeError
 
 pytestmark = pytest.mark.kernel
 
@@ -198,8 +198,8 @@ def test_without_descriptors_a_kind_refuses(kinds: dict[str, Any]) -> None:
             for name, kind in kinds.items():
                 try:
                     kind.allocate(4096, "zcopy-test").close()
-                except RefusedError as error:
-                    assert "Too many open files (EMFILE)" in error.message
+                except ExhaustedError as error:
+                    assert "Too many open files (EMFILE, ulimit -n is " in error.message
                     refusals[name] += 1
     cards = {name: 2 for name in kinds if name.startswith("drm:")}
     assert refusals == {
@@ -219,6 +219,6 @@ def test_without_descriptors_a_label_cannot_be_proved(kinds: dict[str, Any]) -> 
                 with descriptors_left(0):
                     kind.proof(region)
             except MeasurementError as error:
-                assert "Too many open files (EMFILE)" in error.message
+                assert "Too many open files (EMFILE, ulimit -n is " in error.message
             else:
                 assert name in ("anon", "memfd", "memfd-huge")  # asked without opening anything

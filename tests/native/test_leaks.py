@@ -12,10 +12,10 @@ import inspect
 import os
 import pkgutil
 import re
+import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +33,7 @@ from zcopy.native import (
     cells,
     channel,
     fds,
+    fill,
     listener,
     process,
     provider,
@@ -322,6 +323,22 @@ def start(*command: str, inherit: tuple[int, ...] = ()) -> provider.Provider:
 
 
 @scenario
+def memory_filled_by_everything_there_is() -> None:
+    with memfd_region(MIB) as to, region.Region(-1, MIB) as source:
+        for mover in fill.movers():
+            assert fill.find_mover(mover.method, mover.isa) == mover
+            assert hash(mover) == hash(mover.name)
+            for threads, cpus in ((1, ()), (3, ()), (1, (min(os.sched_getaffinity(0)),))):
+                assert fill.fill(to, source, MIB, mover, fill.Team(threads, cpus)) > 0
+        with pytest.raises(NativeError):
+            fill.fill(to, source, MIB, mover, fill.Team(2, (0, 1023)))
+        with pytest.raises(ValueError, match="no way to fill"):
+            fill.find_mover("by hand")
+        assert fill.touch(to, MIB)[0] > 0
+        assert fill.read_through(to, MIB) > 0
+
+
+@scenario
 def a_provider_from_its_start_to_its_end() -> None:
     target, _ = layouts()
     table, adoption = cells.CellTable(target.n_cells), cells.Adoption(range(target.tokens), [0])
@@ -358,12 +375,15 @@ def a_provider_that_comes_by_itself() -> None:
 
 @scenario
 def a_decoder_that_listens_and_goes() -> None:
+    """By an alarm's handler and no thread, whose first malloc would leave an arena behind."""
     place = Path(tempfile.gettempdir()) / f"zcopy-leaks-{os.getpid()}.sock"
     with listener.Listener(place) as here:
-        going = threading.Thread(target=lambda: os.close(here.accept(10**10, time.monotonic_ns)))
-        going.start()
-        assert provider.serve(place, (str(HELPER),), os.environ) == 0
-        going.join()
+        before = signal.signal(signal.SIGALRM, lambda *_: here.close())
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        try:
+            assert provider.serve(place, (str(HELPER),), os.environ) == 0
+        finally:
+            signal.signal(signal.SIGALRM, before)
 
 
 @scenario

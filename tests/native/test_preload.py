@@ -23,10 +23,10 @@ CHILD = (
 import ctypes, sys, threading
 libc = ctypes.CDLL(None)
 libc.free.argtypes = [ctypes.c_void_p]
-def take(size=SIZE):
+def take(size=SIZE, alignment=64):
     at = ctypes.c_void_p()
-    assert libc.posix_memalign(ctypes.byref(at), 64, ctypes.c_size_t(size)) == 0
-    assert at.value % 64 == 0
+    assert libc.posix_memalign(ctypes.byref(at), ctypes.c_size_t(alignment), ctypes.c_size_t(size)) == 0
+    assert at.value % alignment == 0
     return at.value
 def inode(at):
     for line in open("/proc/self/maps"):
@@ -48,7 +48,7 @@ def region() -> Any:
 def preloaded(region: Region) -> Callable[..., str]:
     """A child under the library, with the region's descriptor and these variables; what it printed."""
 
-    def run(code: str, **variables: str) -> str:
+    def run(code: str, *fds: int, **variables: str) -> str:
         own = {
             "LD_PRELOAD": str(helper("zcopy-kv.so")),
             "ZCOPY_KV_FD": str(region.fd),
@@ -56,7 +56,7 @@ def preloaded(region: Region) -> Callable[..., str]:
         }
         done = subprocess.run(
             [sys.executable, "-S", "-c", CHILD + code], env={**os.environ, **own, **variables},
-            pass_fds=[region.fd], capture_output=True, text=True, timeout=60, check=False,
+            pass_fds=[region.fd, *fds], capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.strip()
@@ -67,6 +67,39 @@ def preloaded(region: Region) -> Callable[..., str]:
 def test_the_exact_size_is_answered_once(preloaded: Callable[..., str], region: Region) -> None:
     found = preloaded("first, second = take(), take(); print(inode(first), inode(second), inode(take(4096)))")
     assert found.split() == [str(os.fstat(region.fd).st_ino), "0", "0"]
+
+
+def test_an_alignment_beyond_a_mappings_is_the_c_librarys(preloaded: Callable[..., str]) -> None:
+    assert preloaded("print(inode(take(alignment=2 << 20)))") == "0"
+
+
+def test_an_alignment_that_is_none_is_refused_as_ever(preloaded: Callable[..., str]) -> None:
+    code = "at = ctypes.c_void_p(); print(libc.posix_memalign(ctypes.byref(at), 24, ctypes.c_size_t(SIZE)))"
+    assert preloaded(code) == "22"
+
+
+def test_what_can_only_be_read_is_not_taken(preloaded: Callable[..., str], region: Region) -> None:
+    code = "print(inode(take()))"
+    fd = os.open(f"/proc/self/fd/{region.fd}", os.O_RDONLY)
+    try:
+        assert preloaded(code, fd, ZCOPY_KV_FD=str(fd)) == "0"
+    finally:
+        os.close(fd)
+
+
+def test_threads_that_take_and_give_back_do_not_meet(preloaded: Callable[..., str]) -> None:
+    code = """
+def work():
+    for _ in range(300):
+        at = take()
+        ctypes.memset(at, 1, 64)
+        libc.free(at)
+        libc.free(take(4096))
+all_ = [threading.Thread(target=work) for _ in range(8)]
+[each.start() for each in all_]; [each.join() for each in all_]
+print(sum("zcopy-kv" in line and " rw-s " in line for line in open("/proc/self/maps")))
+"""
+    assert preloaded(code) == "0"
 
 
 def test_what_is_written_there_is_in_the_region(preloaded: Callable[..., str], region: Region) -> None:
@@ -98,6 +131,10 @@ def test_of_many_at_once_one_gets_it(preloaded: Callable[..., str]) -> None:
 )  # fmt: skip
 def test_anything_else_is_the_c_librarys(variables: dict[str, str], preloaded: Callable[..., str]) -> None:
     assert preloaded("one = take(); libc.free(one); print(inode(take()))", **variables) == "0"
+
+
+def test_a_number_that_is_no_int_is_no_descriptor(preloaded: Callable[..., str], region: Region) -> None:
+    assert preloaded("print(inode(take()))", ZCOPY_KV_FD=str(region.fd + 2**32)) == "0"
 
 
 @pytest.mark.parametrize("command", [["/bin/true"], ["bash", "-c", "echo a | sort | wc -l"]])

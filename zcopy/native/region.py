@@ -102,14 +102,18 @@ class Region:
 
         DMA_BUF_IOCTL_SYNC with START on a dma-buf; on other memory it is nothing and takes 0.
         """
-        return self._sync(lib.ZC_SYNC_WRITE if write else 0)
+        return self.sync(end=False, read=True, write=write)
 
     def end(self, *, write: bool = False) -> int:
         """Closes what `begin` opened with the same `write`; what that took, in ns. Raises NativeError."""
-        return self._sync(lib.ZC_SYNC_END | (lib.ZC_SYNC_WRITE if write else 0))
+        return self.sync(end=True, read=True, write=write)
 
-    def _sync(self, flags: int) -> int:
-        return check(lib.zc_timed_sync(self.fd, lib.ZC_SYNC_READ | flags)) if self.dmabuf else 0
+    def sync(self, *, end: bool, read: bool, write: bool) -> int:
+        """One DMA_BUF_IOCTL_SYNC by its direction, in ns; nothing and 0 on other memory. Raises NativeError."""
+        if not self.dmabuf:
+            return 0
+        flags = (lib.ZC_SYNC_END if end else 0) | (lib.ZC_SYNC_READ if read else 0)
+        return check(lib.zc_timed_sync(self.fd, flags | (lib.ZC_SYNC_WRITE if write else 0)))
 
     @contextmanager
     def access(self, *, write: bool = False) -> Iterator[memoryview]:
