@@ -29,6 +29,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "native": VALUES,
     "buffers": VALUES | {"native", "host"},
     "seqstate": VALUES,
+    "ingest": VALUES,
     "engines": VALUES | {"native"},
     "probes": VALUES | {"engines", "buffers", "native", "host"},
     "locks": VALUES | {"host"},

@@ -19,7 +19,9 @@ class Entry:
 
 COMMANDS: Final = (
     Entry("handoff", "zcopy.cli.handoff", "What handing a prefill's KV cache to another process costs."),
+    Entry("fill", "zcopy.cli.fill", "How fast each kind of buffer can be filled, and what the sync costs."),
     Entry("inspect", "zcopy.cli.inspect", "What is in a llama.cpp sequence-state file, and is it whole?"),
+    Entry("ingest", "zcopy.cli.ingest", "Read engine logs into the history."),
     Entry("history", "zcopy.cli.history", "List and show saved runs."),
     Entry(
         "doctor", "zcopy.cli.doctor", "What this box has: buffer kinds and why not, drivers, locks, store."

@@ -48,7 +48,14 @@ def measure(
         if results.format is Format.JSON:  # whoever reads JSON gets a document, whatever happened
             results.emit(report(_unmeasured(probe, session, end)), partial=True)
         raise
-    if common.require_save and not common.no_save and not done.saved and done.exit == Exit.OK:
+    return conclude(app, results, done, common.require_save and not common.no_save, report)
+
+
+def conclude(
+    app: AppContext, results: Results, done: Run, require_save: bool, report: Callable[[Run], Report]
+) -> int:
+    """Tells the warnings of a run that has ended and writes its report; the exit code."""
+    if require_save and not done.saved and done.exit == Exit.OK:
         done = done.with_(exit=int(Exit.OUTPUT))
     app.progress.clear()
     for warning in done.warnings:

@@ -1,0 +1,1 @@
+"""How fast memory of a kind can be filled, by which method, and what its cache maintenance costs."""

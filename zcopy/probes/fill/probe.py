@@ -1,0 +1,196 @@
+"""The probe: sizes one after another, their cases interleaved in an order drawn anew each round."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from zcopy.buffers import registry
+from zcopy.buffers.base import Buffer
+from zcopy.errors import ZcopyError
+from zcopy.host import Host
+from zcopy.model import Json, Outcome, Row
+from zcopy.native.calls import NativeError
+from zcopy.probes.base import Context, Plan, Probe
+from zcopy.probes.fill.arm import FillArm
+from zcopy.probes.fill.params import BASE_BUFFER, Case, FillParams, base, cases
+from zcopy.probes.fill.stage import Sources, Target, caching, close_target, make_target, read_rate_ns
+from zcopy.units import gbps, size_text
+
+_PLAN_NS_PER_BYTE: Final = 0.5  # per fill, verification included: an order of magnitude for --plan
+
+
+class FillProbe(Probe):
+    command = "fill"
+
+    def __init__(self, params: FillParams, named: Sequence[tuple[str, str]] = ()) -> None:
+        """`named`: what the user asked for by name, as (case key, value); see `Probe.named`."""
+        self._params = params
+        self._named = tuple(named)
+        self._open: list[FillArm] = []
+        self._absent: list[Row] = []
+
+    def params(self) -> Mapping[str, Json]:
+        return self._params.document()
+
+    def named(self) -> Sequence[tuple[str, str]]:
+        return self._named
+
+    def devices(self, host: Host) -> tuple[str, ...]:
+        """The CPU, and what is behind the buffers."""
+        behind = {
+            device for name in self._params.buffers for device in registry.find(name, host).devices(host)
+        }
+        return ("cpu", *sorted(behind))
+
+    def drivers(self, host: Host) -> tuple[str, ...]:
+        found = (registry.find(name, host).drivers() for name in self._params.buffers)
+        return tuple(dict.fromkeys(driver for each in found for driver in each))
+
+    def plan(self, host: Host) -> Plan:
+        every: list[Case] = []
+        memory = 0
+        for size in self._params.sizes:
+            kinds = [kind for kind, why in self._kinds(host, size) if why is None]
+            every += [case for kind in kinds for case in self._cases(kind, size)]
+            memory = max(memory, self._memory(kinds, size))
+        moved = sum(case.size * self._params.reps * 2 for case in every)
+        return Plan(tuple(case.document(None) for case in every), memory, 0, int(moved * _PLAN_NS_PER_BYTE))
+
+    def measure(self, context: Context) -> Generator[Row, None, None]:
+        random = Random(self._params.seed)
+        steps = len(self._params.sizes) * (self._params.reps + 1)
+        for number, size in enumerate(self._params.sizes):
+            yield from self._measure_size(context, random, size, (number * (self._params.reps + 1), steps))
+
+    def partial(self) -> Sequence[Row]:
+        return (
+            *_against_base([arm.row() for arm in self._open if arm.outcome or "total" in arm.ns]),
+            *self._absent,
+        )
+
+    def _kinds(self, host: Host, size: int) -> Iterator[tuple[Buffer, str | None]]:
+        """Every kind that is asked for, and ordinary memory to hold them against; with why one is not measured."""
+        left, limit = host.room()
+        left -= 2 * size
+        for name in dict.fromkeys((BASE_BUFFER, *self._params.buffers)):
+            kind = registry.find(name, host)
+            need = kind.room(size)
+            own = kind.limit(host)
+            if why := kind.unavailable(host):
+                yield kind, why
+            elif own and need > own[0]:
+                yield kind, f"needs {size_text(need)} of {name}: {own[1]} ({size_text(own[0])})"
+            elif need > left:
+                yield (
+                    kind,
+                    f"needs {size_text(need)} more memory, {size_text(max(0, left))} are left ({limit})",
+                )
+            else:
+                left -= need
+                yield kind, None
+
+    def _memory(self, kinds: Sequence[Buffer], size: int) -> int:
+        return 2 * size + sum(kind.room(size) for kind in kinds)
+
+    def _cases(self, kind: Buffer, size: int) -> list[Case]:
+        asked = list(cases(self._params, kind.name, size, kind.capabilities.dmabuf))
+        if kind.name not in self._params.buffers:
+            asked = []
+        bases = [base(size, threads) for threads in self._params.threads] if kind.name == BASE_BUFFER else []
+        return list(dict.fromkeys((*bases, *asked)))
+
+    def _measure_size(
+        self, context: Context, random: Random, size: int, steps: tuple[int, int]
+    ) -> Iterator[Row]:
+        with ExitStack() as cleanup:
+            sources = None
+            for kind, why in self._kinds(context.host, size):
+                target = None
+                if why is None:
+                    if sources is None:
+                        sources = Sources(size, self._params.seed)
+                        cleanup.callback(sources.close)
+                    target, why = self._made(kind, size, context)
+                if target is None or sources is None:
+                    self._absent += (
+                        [self._absent_row(kind, size, why or "")] if self._cases(kind, size) else []
+                    )
+                    continue
+                cleanup.callback(close_target, target)
+                self._open += [
+                    FillArm(case, target, sources, self._params.isa, self._params.cpus)
+                    for case in self._cases(kind, size)
+                ]
+            self._rounds(context, random, size, steps)
+            self._classify(size)
+            rows = (*_against_base([arm.row() for arm in self._open]), *self._absent)
+            self._open, self._absent = [], []
+        yield from rows
+
+    def _made(self, kind: Buffer, size: int, context: Context) -> tuple[Target | None, str | None]:
+        try:
+            return make_target(kind, size, context.ticks), None
+        except ZcopyError as error:
+            return None, error.message
+        except NativeError as error:
+            return None, f"{kind.name}: {error.strerror}"
+
+    def _rounds(self, context: Context, random: Random, size: int, steps: tuple[int, int]) -> None:
+        at, total = steps
+        for arm in self._open:
+            context.progress(f"{size_text(size)}: preparing {arm.case.buffer} {arm.case.method}", at, total)
+            arm.run("prepare")
+        for rep in range(self._params.reps):
+            order = [arm for arm in self._open if arm.outcome is None]
+            random.shuffle(order)
+            for arm in order:
+                what = f"{size_text(size)}: round {rep + 1}, {arm.case.buffer} {arm.case.method}"
+                context.progress(what, at + 1 + rep, total)
+                arm.run("sample")
+
+    def _classify(self, size: int) -> None:
+        """How each kind's mapping reads, against ordinary memory's in the same run."""
+        targets = {id(arm.target): arm.target for arm in self._open}
+        cached = next((each for each in targets.values() if each.kind.name == BASE_BUFFER), None)
+        if cached is None:
+            return
+        for target in targets.values():
+            target.read_ns = read_rate_ns(target.region, size)
+        for arm in self._open:
+            if arm.outcome is None:
+                arm.extra["caching"] = caching(arm.target.read_ns, cached.read_ns)
+                arm.extra["read_gbps"] = gbps(size, arm.target.read_ns)
+
+    def _absent_row(self, kind: Buffer, size: int, why: str) -> Row:
+        """One for all the ways to fill what is not there."""
+        case: dict[str, Json] = {"buffer": kind.name, "size": size, "source": "ram"}
+        return Row(case=case, outcome=Outcome.SKIPPED, reason=why, bytes=size)
+
+
+def _against_base(rows: Sequence[Row]) -> list[Row]:
+    """The rows with `vs_memcpy`, `gbps_with_sync` and `sync_share`."""
+    ok = [row for row in rows if row.outcome is Outcome.OK]
+    bases = {row.case["threads"]: row for row in ok if _is_base(row)}
+    return [_derived(row, bases.get(row.case.get("threads"))) for row in rows]
+
+
+def _is_base(row: Row) -> bool:
+    return (row.case["buffer"], row.case["method"]) == (BASE_BUFFER, "memcpy")
+
+
+def _derived(row: Row, against: Row | None) -> Row:
+    if row.outcome is not Outcome.OK:
+        return row
+    median = row.median_ns
+    total, sync = median["total"], median.get("sync", 0)
+    comparable = against is not None and row.case["method"] != "memset" and total
+    more: dict[str, Json] = {
+        "gbps_with_sync": gbps(row.bytes, total),
+        "sync_share": round(sync / total, 4) if total else None,
+        "vs_memcpy": round(against.median_ns["total"] / total, 3) if comparable and against else None,
+    }
+    return replace(row, extra={**row.extra, **more})
