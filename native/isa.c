@@ -2,19 +2,16 @@
 
 #include <string.h>
 
+#include "cpu.h"
+
 typedef struct entry {
     zc_kernel kernel;
     int (*runs)(void);
 } entry;
 
-static int always(void) { return 1; }
-#if defined(ZC_HAVE_AVX2)
-static int avx2(void) { return __builtin_cpu_supports("avx2"); }
-#endif
-
 static const entry table[] = {
 #define ZC_KERNEL(name, symbol, feature) \
-    {{name, zc_fill_##symbol, zc_settle_##symbol, zc_check_##symbol, zc_check_zero_##symbol}, feature},
+    {{name, zc_fill_##symbol, zc_settle_##symbol, zc_check_##symbol, zc_check_zero_##symbol}, zc_cpu_##feature},
 #include "kernels.def"
 #undef ZC_KERNEL
 };

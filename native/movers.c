@@ -2,21 +2,15 @@
 
 #include <string.h>
 
+#include "cpu.h"
+
 typedef struct entry {
     zc_mover mover;
     int (*runs)(void);
 } entry;
 
-static int always(void) { return 1; }
-#if defined(ZC_HAVE_AVX2)
-static int avx2(void) { return __builtin_cpu_supports("avx2"); }
-#endif
-#if defined(ZC_HAVE_AVX512)
-static int avx512(void) { return __builtin_cpu_supports("avx512f"); }
-#endif
-
 static const entry table[] = {
-#define ZC_MOVER(method, isa, symbol, feature) {{method, isa, zc_move_##symbol, zc_settled_##symbol}, feature},
+#define ZC_MOVER(method, isa, symbol, feature) {{method, isa, zc_move_##symbol, zc_settled_##symbol}, zc_cpu_##feature},
 #include "movers.def"
 #undef ZC_MOVER
 };

@@ -51,6 +51,16 @@ def catalogue() -> tuple[Buffer, ...]:
     return (*(kind() for kind in _FIXED), *(one("NAME") for _prefix, _here, one in _FAMILIES))
 
 
+def devices(names: Iterable[str], host: Host) -> tuple[str, ...]:
+    """The locks of whoever measures with these kinds: the CPU's, and those of the devices behind them."""
+    return ("cpu", *sorted({device for name in names for device in find(name, host).devices(host)}))
+
+
+def drivers(names: Iterable[str], host: Host) -> tuple[str, ...]:
+    """The kernel modules behind these kinds."""
+    return tuple(dict.fromkeys(driver for name in names for driver in find(name, host).drivers()))
+
+
 def find(name: str, host: Host) -> Buffer:
     """The kind of that name; a well-formed name of a heap or card that is not here is a kind that is unavailable.
 

@@ -41,14 +41,10 @@ class FillProbe(Probe):
 
     def devices(self, host: Host) -> tuple[str, ...]:
         """The CPU, and what is behind the buffers."""
-        behind = {
-            device for name in self._params.buffers for device in registry.find(name, host).devices(host)
-        }
-        return ("cpu", *sorted(behind))
+        return registry.devices(self._params.buffers, host)
 
     def drivers(self, host: Host) -> tuple[str, ...]:
-        found = (registry.find(name, host).drivers() for name in self._params.buffers)
-        return tuple(dict.fromkeys(driver for each in found for driver in each))
+        return registry.drivers(self._params.buffers, host)
 
     def plan(self, host: Host) -> Plan:
         every: list[Case] = []

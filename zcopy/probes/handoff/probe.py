@@ -68,15 +68,11 @@ class HandoffProbe(Probe):
 
     def devices(self, host: Host) -> tuple[str, ...]:
         """The CPU, and what is behind the buffers."""
-        behind = {
-            device for name in self._params.buffers for device in registry.find(name, host).devices(host)
-        }
-        return ("cpu", *sorted(behind))
+        return registry.devices(self._params.buffers, host)
 
     def drivers(self, host: Host) -> tuple[str, ...]:
         """The modules behind the buffers of this run."""
-        found = (registry.find(name, host).drivers() for name in self._params.buffers)
-        return tuple(dict.fromkeys(driver for each in found for driver in each))
+        return registry.drivers(self._params.buffers, host)
 
     def plan(self, host: Host) -> Plan:
         cases: list[Mapping[str, Json]] = []
