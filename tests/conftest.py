@@ -19,14 +19,16 @@ settings.load_profile("zcopy")
 
 @dataclass(frozen=True)
 class Held:
-    """What this process holds: descriptors by target, mappings by kind and name (bytes), living or dead children.
+    """What this process holds: descriptors by target, shared mappings by name (bytes), living or dead children.
 
-    Of private memory only the sum is kept: the allocators of C and Python keep some of what was freed.
+    Of private memory only the sum is kept: the allocators of C and Python keep some of what was freed. Reserved address
+    space may shrink, as an allocator makes memory of what it had reserved.
     """
 
     fds: Counter[str]
     mappings: Counter[str]
     children: frozenset[int]
+    reserved: int
     private: int
 
 
@@ -48,25 +50,27 @@ def _children() -> Iterator[int]:
             yield int(stat.parent.name)
 
 
-def _mappings() -> tuple[Counter[str], int]:
-    """Shared mappings and reserved address space by name, and the bytes of private writable memory."""
-    named: Counter[str] = Counter()
-    private = 0
+def _mappings() -> tuple[Counter[str], int, int]:
+    """Shared mappings by name, the bytes of reserved address space, and those of private writable memory."""
+    shared: Counter[str] = Counter()
+    reserved = private = 0
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, mode, _, _, _, *name = line.split(maxsplit=5)
         first, _, end = span.partition("-")
         size = int(end, 16) - int(first, 16)
-        if mode.endswith("s") or (mode == "---p" and not name):
-            named[f"{mode} {' '.join(name)}"] += size
+        if mode.endswith("s"):
+            shared[f"{mode} {' '.join(name)}"] += size
+        elif mode == "---p" and not name:
+            reserved += size
         elif mode == "rw-p":
             private += size
-    return named, private
+    return shared, reserved, private
 
 
 def _held() -> Held:
     gc.collect()
-    named, private = _mappings()
-    return Held(Counter(_targets()), named, frozenset(_children()), private)
+    shared, reserved, private = _mappings()
+    return Held(Counter(_targets()), shared, frozenset(_children()), reserved, private)
 
 
 @pytest.fixture
@@ -84,3 +88,4 @@ def nothing_left() -> Iterator[None]:
     assert after.fds == before.fds
     assert after.children == before.children
     assert after.mappings == before.mappings
+    assert after.reserved <= before.reserved

@@ -32,6 +32,8 @@ URLS = ("--provider-url", "http://h:1", "--decoder-url", "http://h:2")
         (("--gguf", "m.gguf"), "--gguf belongs to --engine llama"),
         (("--engine", "vllm"), "--engine 'vllm' is none of none, llama"),
         ((*ENGINE, "--provider-url", "http://h:1"), "--provider-url and --decoder-url go together"),
+        ((*ENGINE, *URLS[:-1], "https://h:2"), "'https://h:2' is no server's address (give it as http://HOST:PORT)"),
+        ((*ENGINE, *URLS[:-1], "http://me:word@h:2"), "holds no user name and no password"),
         ((*ENGINE, *URLS, "--route", "shared"), "the file route only"),
         ((*ENGINE, *URLS, "--forge"), "the file route only"),
         ((*ENGINE, "--route", "pipe"), "--engine llama has no --route pipe"),

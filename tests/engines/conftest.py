@@ -21,9 +21,11 @@ Script = Callable[[socket.socket], None]
 class Scripted:
     """Listens on loopback; the n-th connection's request is read and then handed to the n-th script."""
 
-    def __init__(self) -> None:
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._door.getsockname()[1]}"
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._door = socket.create_server((host, 0), family=family)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._door.getsockname()[1]}"
         self.asked: list[bytes] = []
         self._thread: threading.Thread | None = None
 
@@ -67,7 +69,7 @@ def says(document: Any, status: int = 200) -> Script:
 
 
 def raw(data: bytes, pace: float = 0, hold: float = 0) -> Script:
-    """These bytes, `pace` seconds apart, and then the connection stays open for `hold` seconds."""
+    """These bytes, `pace` seconds apart, and then the connection stays open for `hold` seconds or until it is left."""
 
     def script(peer: socket.socket) -> None:
         if not pace:
@@ -76,7 +78,9 @@ def raw(data: bytes, pace: float = 0, hold: float = 0) -> Script:
             for at in range(len(data)):
                 peer.sendall(data[at : at + 1])
                 time.sleep(pace)
-        time.sleep(hold)
+        if hold:
+            peer.settimeout(hold)
+            peer.recv(1)
 
     return script
 
@@ -103,8 +107,8 @@ def tools() -> type[Tools]:
 def scripted() -> Iterator[Callable[..., Scripted]]:
     made: list[Scripted] = []
 
-    def new(*scripts: Script) -> Scripted:
-        made.append(Scripted().play(*scripts))
+    def new(*scripts: Script, host: str = "127.0.0.1") -> Scripted:
+        made.append(Scripted(host).play(*scripts))
         return made[-1]
 
     yield new

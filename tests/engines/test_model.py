@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from zcopy.engines.llama.model import Shape, cache_kind, random_model
-from zcopy.errors import MeasurementError, SkippedError
+from zcopy.errors import SkippedError
 
-gguf = pytest.importorskip("gguf")
+gguf = pytest.importorskip("gguf", reason="the package gguf is not installed")
 
 SMALL = Shape(1, 1, 32)
 
@@ -21,10 +23,15 @@ SMALL = Shape(1, 1, 32)
 def test_a_model_is_made_once_and_always_the_same(tmp_path: Path) -> None:
     one, other = random_model(SMALL, tmp_path / "a"), random_model(SMALL, tmp_path / "b")
     assert one.read_bytes() == other.read_bytes()
-    assert [path.name for path in (tmp_path / "a").iterdir()] == [SMALL.name]
+    assert list((tmp_path / "a").iterdir()) == [one]
     one.write_bytes(b"kept")
     assert random_model(SMALL, tmp_path / "a").read_bytes() == b"kept"
-    assert random_model(SMALL, tmp_path / "c", seed=2).read_bytes() != other.read_bytes()
+
+
+def test_another_seed_is_another_model_beside_it(tmp_path: Path) -> None:
+    one, other = random_model(SMALL, tmp_path), random_model(SMALL, tmp_path, seed=2)
+    assert one != other
+    assert one.read_bytes() != other.read_bytes()
 
 
 def test_its_header_has_the_shape(tmp_path: Path) -> None:
@@ -41,10 +48,34 @@ def test_several_at_once_make_one_whole_model(tmp_path: Path) -> None:
     )
     running = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "m"], cwd=tmp_path) for _ in range(4)]
     assert [each.wait(60) for each in running] == [0] * 4
-    assert [path.name for path in (tmp_path / "m").iterdir()] == [SMALL.name]
-    assert (
-        random_model(SMALL, tmp_path / "m").read_bytes() == random_model(SMALL, tmp_path / "n").read_bytes()
+    one, other = (random_model(SMALL, tmp_path / name) for name in "mn")
+    assert list((tmp_path / "m").iterdir()) == [one]
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_kill_in_the_middle_leaves_no_half_model(tmp_path: Path) -> None:
+    """It kills itself with the file half written; whoever makes the model next clears that away."""
+    code = (
+        "import os, signal, sys; from pathlib import Path; import gguf; from zcopy.engines.llama.model import *;"
+        "gguf.GGUFWriter.write_tensors_to_file = lambda _: os.kill(os.getpid(), signal.SIGKILL);"
+        "random_model(Shape(1, 1, 32), Path(sys.argv[1]))"
     )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (half,) = tmp_path.iterdir()
+    assert half.name.startswith(f".{SMALL.name}")
+    living = half.with_suffix(f".{os.getppid()}")
+    living.write_bytes(b"in the making")
+    one = random_model(SMALL, tmp_path)
+    assert set(tmp_path.iterdir()) == {one, living}
+    assert cache_kind(one) == "full"
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_of_the_systems(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/zcopy")):
+        with pytest.raises(OSError):
+            random_model(SMALL, folder)
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
@@ -91,21 +122,8 @@ def test_the_header_says_what_kind_of_cache(
     assert cache_kind(header(arch, **keys)) == kind
 
 
-@pytest.mark.parametrize("data", [b"", b"GGUF", b"not a model", b"GGUF\x03\0\0\0" + b"\xff" * 64])
-def test_what_is_no_model_is_one_line(data: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "m.gguf"
-    path.write_bytes(data)
-    with pytest.raises(MeasurementError, match="is no whole GGUF header") as caught:
-        cache_kind(path)
-    assert "\n" not in caught.value.message
-
-
-def test_a_model_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match=r"No such file or directory \(ENOENT\)"):
-        cache_kind(tmp_path / "m.gguf")
-
-
-def test_without_the_package_it_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_no_model_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(SkippedError, match="the package gguf is not installed"):
-        cache_kind(tmp_path / "m.gguf")
+        random_model(SMALL, tmp_path)
+    assert list(tmp_path.iterdir()) == []

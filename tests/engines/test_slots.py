@@ -55,9 +55,11 @@ def test_others_are_refused_before_anything_is_asked_of_them(answers: Any, told:
     ("answers", "told"),
     [
         (([],), "answered with something else than an object"),
+        (((b"", 200),), "answered with something else than an object"),
+        (((b"<html>", 500),), "said HTTP 500: no reason given"),
         ((({"error": {"message": "Loading model"}}, 503),), "HTTP 503: Loading model"),
         ((PROPS, ({"error": {"message": "off"}}, 501)), "does not tell of its slots"),
-        ((PROPS, (b"<html>", 404)), "answered with something that is not JSON"),
+        ((PROPS, (b"<html>", 404)), "does not tell of its slots"),
         ((PROPS, {"a": 1}), "said HTTP 200"),
         ((PROPS, [{**IDLE, "n_ctx": "many"}]), "the server's answer has no n_ctx"),
         ((PROPS, [{**IDLE, "n_ctx": True}]), "the server's answer has no n_ctx"),
@@ -87,6 +89,9 @@ def test_a_save_and_a_restore_are_what_the_server_said(slot: New) -> None:
         {"timings": {**TIMINGS, "prompt_ms": -1}}, {"timings": {**TIMINGS, "prompt_ms": 1e300}},
         {"timings": {**TIMINGS, "cache_n": 10**30}}, {"completion_probabilities": None},
         {"completion_probabilities": []}, {"completion_probabilities": {"a": 1}},
+        {"timings": {**TIMINGS, "prompt_n": "1"}}, {"timings": {**TIMINGS, "prompt_ms": "2.5"}},
+        {"timings": {**TIMINGS, "prompt_ms": float("inf")}}, {"timings": {**TIMINGS, "cache_n": True}},
+        {"tokens": 5}, {"tokens": {"a": 1}}, {"tokens": "7"}, {"content": None}, {"content": 7},
     ],
 )  # fmt: skip
 def test_numbers_that_cannot_be_are_not_taken(change: dict[str, Any], slot: New) -> None:
@@ -103,13 +108,42 @@ def test_a_move_that_fails_is_the_servers_own_words(action: str, status: int, sl
         getattr(one, action)("x.bin")
 
 
-@pytest.mark.parametrize("listed", [{"data": {"a": 1}}, {"data": ["m"]}, {"data": [{"meta": None}]}, {}])
-def test_a_list_of_models_may_be_anything(listed: Any, slot: New) -> None:
-    one = slot(PROPS, listed)
-    try:
-        assert one.model()["model_path"] == "/m.gguf"
-    except MeasurementError as error:
-        assert error.message == "the server lists no models"
+@pytest.mark.parametrize(
+    "listed", [{"data": [{"meta": None}]}, {"data": [{}]}, {"data": []}, {"data": None}, {}]
+)
+def test_a_server_may_tell_little_of_its_model(listed: Any, slot: New) -> None:
+    assert slot(PROPS, listed).model() == PROPS
+
+
+@pytest.mark.parametrize(
+    ("listed", "told"),
+    [
+        ({"data": {"a": 1}}, "the server lists no models"),
+        ({"data": ["m"]}, "the server lists no models"),
+        ({"data": [{"meta": [1]}]}, "the server tells nothing of its model"),
+        ({"data": [{"meta": {"n_vocab": "many"}}]}, "has no n_vocab"),
+        ({"data": [{"meta": {"n_vocab": 10**30}}]}, "has no n_vocab"),
+        ({"data": [{"meta": {"n_vocab": 3}}]}, "the model of the server has a vocabulary of 3"),
+    ],
+)
+def test_what_is_no_model_is_a_failure(listed: Any, told: str, slot: New) -> None:
+    with pytest.raises(MeasurementError, match=told):
+        slot(PROPS, listed).model()
+
+
+def test_a_move_without_its_numbers_is_a_failure(slot: New) -> None:
+    for change in ({"n_saved": None}, {"n_written": -1}, {"timings": {"save_ms": "1"}}, {"timings": 5}):
+        with pytest.raises(MeasurementError, match="the server's answer has no"):
+            slot({**SAVED, **change}).save("x")
+
+
+def test_a_slot_is_asked_by_its_number_with_a_file_of_that_name(
+    scripted: New, client: New, tools: Any
+) -> None:
+    server = scripted(tools.says(SAVED))
+    Slot(client(server.url), 3).save('a"\r\nb')
+    assert server.asked[0].startswith(b"POST /slots/3?action=save HTTP/1.1\r\n")
+    assert server.asked[0].endswith(rb'{"filename": "a\"\r\nb"}')
 
 
 def test_only_what_is_bit_identical_is_the_same(slot: New) -> None:

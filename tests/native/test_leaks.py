@@ -435,6 +435,7 @@ def test_a_hundred_calls_leave_nothing_behind(name: str, held: Callable[[], Any]
     after = held()
     assert after.fds == before.fds
     assert after.mappings == before.mappings
+    assert after.reserved <= before.reserved
     assert after.children == before.children
     assert after.private <= before.private + KEPT
 

@@ -21,7 +21,7 @@ def words(*values: int) -> bytes:
 
 @dataclass
 class Cache:
-    """A section of K and V rows; `pos` are the cells' positions, `rows` the bytes of each layer's K and V."""
+    """A section of K and V rows; `pos` are the cells' positions, `rows` the bytes of each layer's K and V (0: none)."""
 
     pos: Sequence[int] = range(4)
     rows: Sequence[tuple[int, int]] = ((8, 8), (8, 8))
@@ -30,16 +30,18 @@ class Cache:
     rotation: tuple[int, int] | None = (0, 0)
     mrope: bool = False
     streams: int = 1
+    filled: int = 0  # the stream that has the cells
     sequence: int = 0
 
     def data(self) -> bytes:
         out = words(self.streams)
-        for _ in range(self.streams):
-            out += words(len(self.pos))
-            if self.pos:
+        for number in range(self.streams):
+            cells = len(self.pos) if number == self.filled else 0
+            out += words(cells)
+            if cells:
                 out += self._cells() + words(int(self.v_trans), len(self.rows), *(self.rotation or ()))
                 out += b"".join(self._rows(k, self.types[0], False) for k, _ in self.rows)
-                out += b"".join(self._rows(v, self.types[1], self.v_trans) for _, v in self.rows)
+                out += b"".join(self._rows(v, self.types[1], self.v_trans) for _, v in self.rows if v)
         return out
 
     def _cells(self) -> bytes:
@@ -53,19 +55,28 @@ class Cache:
 
 @dataclass
 class Recurrent:
-    """A section of recurrent states: `layers` of the model, of which `with_state` have an r and an s."""
+    """A section of recurrent states: `layers` of the model, of which `with_state` have an r and an s.
+
+    `history`: bytes of what the first of them keeps behind its r.
+    """
 
     layers: int = 4
     with_state: int = 2
     r: int = 12
     s: int = 20
     cells: int = 1
+    last: int = 3
+    history: int = 0
 
     def data(self) -> bytes:
-        out = words(self.cells) + (words(9, 0) if self.cells else b"") + words(0, self.layers)
-        for size in (self.r, self.s):
-            out += (struct.pack("<iQ", 0, size) + b"\x5a" * (size * self.cells)) * self.with_state
-        return out
+        out = words(self.cells) + (words(self.last, 0) if self.cells else b"") + words(0, self.layers)
+        out += self._state(self.r)
+        if self.history:
+            out += struct.pack("<Q", self.history) + b"\x77" * (self.history * self.cells)
+        return out + self._state(self.r) * (self.with_state - 1) + self._state(self.s) * self.with_state
+
+    def _state(self, size: int) -> bytes:
+        return struct.pack("<iQ", 0, size) + b"\x5a" * (size * self.cells)
 
 
 @dataclass
@@ -109,6 +120,25 @@ class Maker:
 @pytest.fixture(scope="session")
 def make() -> type[Maker]:
     return Maker
+
+
+@pytest.fixture(scope="session")
+def shapes() -> dict[str, Whole]:
+    """Whole files of every kind, each of some hundred bytes."""
+    return {
+        "plain": Whole(),
+        "transposed": Whole((Cache(v_trans=True),)),
+        "mrope": Whole((Cache(mrope=True),)),
+        # A row's size could be a count of cells: V's head is then like that of a section.
+        "many": Whole((Cache(pos=range(20), rows=((8, 8),) * 2),)),
+        "without V": Whole((Cache(rows=((8, 0),) * 2),)),
+        "streams": Whole((Cache(streams=3, filled=1),)),
+        "window": Whole((Cache(), Cache(pos=(2, 3), rows=((4, 4),) * 3))),
+        "hybrid": Whole((Cache(), Recurrent())),
+        "indexer": Whole((Cache(), Recurrent(history=512), Cache(rows=((6, 0),)))),
+        "checkpoints": Whole((Cache(), Checkpoints())),
+        "recurrent": Whole((Recurrent(),)),
+    }
 
 
 @pytest.fixture

@@ -13,14 +13,17 @@ from zcopy.cli.output import Results
 from zcopy.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from zcopy.cli.context import AppContext
-    from zcopy.seqstate.against import Expectation
+    from collections.abc import Sequence
+
+    from zcopy.cli.inspect_tables import Inspected
+    from zcopy.seqstate.against import Server
 
 EPILOG = examples(
     "zcopy inspect slot.bin",
     "zcopy inspect slot.bin --against qwen3-4b --ctx 4608",
     "zcopy inspect *.bin --against MODEL.gguf --type-k q8_0 --type-v q8_0 --json",
 )
+_TYPES = "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl"
 
 
 def command(
@@ -34,16 +37,15 @@ def command(
         typer.Option("--against", metavar="NAME|FILE.gguf", help="Would a server of this model take it?"),
     ] = None,
     ctx_cells: Annotated[
-        int | None, typer.Option("--ctx", min=1, help="Cells of that server's cache, with --against.")
+        int | None, typer.Option("--ctx", min=1, help="Cells of a slot of that server, with --against.")
     ] = None,
-    type_k: Annotated[
-        str, typer.Option("--type-k", help="Of that server: f32, f16, bf16, q8_0 or q4_0.")
-    ] = "f16",
-    type_v: Annotated[
-        str, typer.Option("--type-v", help="Of that server: f32, f16, bf16, q8_0 or q4_0.")
-    ] = "f16",
+    streams: Annotated[
+        int, typer.Option("--streams", min=1, max=256, help="Its slots, where each has a cache of its own.")
+    ] = 1,
+    type_k: Annotated[str, typer.Option("--type-k", help=f"Its K rows: {_TYPES}.")] = "f16",
+    type_v: Annotated[str, typer.Option("--type-v", help="Its V rows: one of the same.")] = "f16",
     v_trans: Annotated[
-        bool, typer.Option("--v-trans", help="That server has V transposed (flash attention off).")
+        bool, typer.Option("--v-trans", help="It has V transposed (flash attention off).")
     ] = False,
     format: FormatOption = None,
     json: JsonOption = False,
@@ -55,43 +57,43 @@ def command(
     not whole, or that the server that was asked about would not take it.
     """
     app = app_of(ctx)
-    if against is None and ctx_cells is not None:
-        raise UsageError("--ctx belongs to --against")
+    if against is None and (
+        ctx_cells is not None or streams != 1 or v_trans or (type_k, type_v) != ("f16",) * 2
+    ):
+        raise UsageError("--ctx, --streams, --type-k, --type-v and --v-trans belong to --against")
     with Results.open(app, format, json, output) as results:
-        from zcopy.cli.inspect_tables import Inspected, inspect_report
-        from zcopy.seqstate.against import objections
-        from zcopy.seqstate.state import inspect
+        from zcopy.cli.inspect_tables import inspect_report  # late: help must not load what reads
 
-        server = _expectation(app, against, (type_k, type_v), v_trans, ctx_cells) if against else None
-        found = []
-        for file in files:
-            state = inspect(app.settings.cwd / file)
-            found.append(Inspected(str(file), state, objections(state, server) if server else None))
+        folder = app.settings.cwd
+        types = type_k, type_v
+        server = None if against is None else _server(against, folder, types, v_trans, streams, ctx_cells)
+        found = [_inspected(folder, file, server) for file in files]
         results.emit(inspect_report(found, server))
-        good = all(each.state.whole and not each.objections for each in found)
-        return Exit.OK if good else Exit.FAILED
+        return _exit(found)
 
 
-def _expectation(
-    app: AppContext, against: str, types: tuple[str, str], v_trans: bool, ctx: int | None
-) -> Expectation:
-    from zcopy.cli.handoff_params import cache_of, geometry_of
-    from zcopy.engines.llama.model import cache_kind
-    from zcopy.probes.handoff.geometry import PRESETS
-    from zcopy.seqstate.against import Expectation
+def _server(
+    against: str, folder: Path, types: tuple[str, str], v_trans: bool, streams: int, ctx: int | None
+) -> Server:
+    from zcopy.cli.inspect_server import server_of  # late: presets bring the native module with them
 
-    geometry = geometry_of(app, against, (None,) * 4)
-    cache = cache_of(geometry, *types, v_trans, (0, 0))
-    rotated = tuple(
-        kind.block > 1 and head % 64 == 0
-        for kind, head in ((cache.type_k, geometry.head_k), (cache.type_v, geometry.head_v))
-    )
-    return Expectation(
-        name=geometry.name,
-        rows=tuple((cache.type_k.row_bytes(k), cache.type_v.row_bytes(v)) for k, v in geometry.rows),
-        types=cache.numbers,
-        v_trans=v_trans,
-        rotated=(rotated[0], rotated[1]),
-        kind="full" if against in PRESETS else cache_kind(app.settings.cwd / against),
-        ctx=ctx,
-    )
+    return server_of(against, folder, types, v_trans, streams, ctx)
+
+
+def _inspected(folder: Path, file: Path, server: Server | None) -> Inspected:
+    from zcopy.cli.inspect_tables import Inspected
+    from zcopy.seqstate.against import objections
+    from zcopy.seqstate.state import UnreadableError, inspect
+
+    try:
+        state = inspect(folder / file)
+    except UnreadableError as error:
+        return Inspected(str(file), None, None, error.message)
+    return Inspected(str(file), state, objections(state, server) if server else None)
+
+
+def _exit(found: Sequence[Inspected]) -> Exit:
+    """A file that is not good outweighs one that cannot be read."""
+    if any(each.objections or (each.state and not each.state.whole) for each in found):
+        return Exit.FAILED
+    return Exit.USAGE if any(each.unread for each in found) else Exit.OK

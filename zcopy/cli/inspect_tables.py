@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from zcopy.model import Json
-from zcopy.seqstate.against import TYPE_NAMES, Expectation, type_name
+from zcopy.seqstate.against import Server
 from zcopy.seqstate.cells import Cells
-from zcopy.seqstate.sections import KvSection, RecurrentSection, Section, Tensor
+from zcopy.seqstate.sections import CACHE_TYPES, KvSection, RecurrentSection, Section, Tensor
 from zcopy.seqstate.state import StateFile
 from zcopy.table import Cell, Column, Kind, Report, Table
 
 SCHEMA: Final = "zcopy.inspect/1"
+_MOST_KINDS: Final = 4  # of tensors that are named in a table's cell
 
 _COLUMNS: Final = (
     Column("file", "file", kind=Kind.ID, priority=0),
@@ -21,6 +22,7 @@ _COLUMNS: Final = (
     Column("tokens", "tokens", kind=Kind.COUNT, priority=2),
     Column("cells", "cells", kind=Kind.COUNT, priority=1),
     Column("positions", "positions", kind=Kind.ID, priority=2),
+    Column("caches", "caches", kind=Kind.ID, priority=1),
     Column("layers", "layers", kind=Kind.ID, priority=1),
     Column("k", "K", "row bytes", kind=Kind.ID, priority=2),
     Column("v", "V", "row bytes", kind=Kind.ID, priority=2),
@@ -36,34 +38,45 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """A file, and a server's objections to it; None: no server was asked about."""
+    """A file, and a server's objections to it; None: no server was asked about. `unread`: why there is no state."""
 
     file: str
-    state: StateFile
+    state: StateFile | None
     objections: Sequence[str] | None
+    unread: str | None = None
 
     @property
     def taken(self) -> bool | None:
         return None if self.objections is None else not self.objections
 
+    @property
+    def verdict(self) -> str:
+        return self.state.verdict if self.state else f"not read: {self.unread}"
 
-def inspect_report(found: Sequence[Inspected], server: Expectation | None) -> Report:
-    """One row a file; why a server would not take one follows."""
-    notes = [f"{each.file}: not taken: {why}" for each in found for why in each.objections or ()]
+
+def inspect_report(found: Sequence[Inspected], server: Server | None) -> Report:
+    """One row a file; what else it may be, and why a server would not take it, follows."""
     columns = tuple(column for column in _COLUMNS if server is not None or column.key != "taken")
-    rows = tuple(
-        {key: value for key, value in _row(each).items() if server or key != "taken"} for each in found
-    )
+    keys = {column.key for column in columns}
+    rows = tuple({key: value for key, value in _row(each).items() if key in keys} for each in found)
     document: dict[str, Json] = {
         "schema": SCHEMA,
         "against": _server(server) if server else None,
         "files": [_document(each) for each in found],
     }
-    return Report((Table("", columns, rows, tuple(notes)),), lambda: document)
+    return Report((Table("", columns, rows, tuple(_notes(found))),), lambda: document)
+
+
+def _notes(found: Sequence[Inspected]) -> Iterator[str]:
+    for each in found:
+        yield from (f"{each.file}: {also}" for also in (each.state.also if each.state else ()))
+        yield from (f"{each.file}: not taken: {why}" for why in each.objections or ())
 
 
 def _row(found: Inspected) -> dict[str, Cell]:
     state = found.state
+    if state is None:
+        return {"file": found.file, "verdict": found.verdict}
     attention = [each for each in state.sections if isinstance(each, KvSection)]
     recurrent = [each for each in state.sections if isinstance(each, RecurrentSection)]
     return {
@@ -71,10 +84,11 @@ def _row(found: Inspected) -> dict[str, Cell]:
         "version": state.version,
         "tokens": state.tokens,
         "cells": state.cells if state.sections else None,
-        "positions": " + ".join(_positions(cells) for each in attention for cells in each.streams) or None,
+        "positions": " + ".join(map(_positions, attention)) or None,
+        "caches": " + ".join(map(_cache, state.roles, state.sections)) or None,
         "layers": " + ".join(str(each.layers) for each in attention) or None,
-        "k": _rows([tensor for each in attention for tensor in each.k]),
-        "v": _rows(
+        "k": _kinds([tensor for each in attention for tensor in each.k]),
+        "v": _kinds(
             [tensor for each in attention for tensor in each.v], any(each.v_trans for each in attention)
         ),
         "rotation": next(
@@ -85,36 +99,51 @@ def _row(found: Inspected) -> dict[str, Cell]:
         "size": state.size,
         "expected": state.expected,
         "taken": found.taken,
-        "verdict": state.verdict,
+        "verdict": found.verdict,
     }
 
 
-def _positions(cells: Cells) -> str:
-    if cells.first is None:
-        return "none"
+def _cache(role: str, section: Section) -> str:
+    return f"{role} (M-RoPE)" if isinstance(section, KvSection) and section.mrope else role
+
+
+def _positions(section: KvSection) -> str:
+    """Of the stream that has cells; of a sequence there is but one."""
+    filled = [(number, cells) for number, cells in enumerate(section.streams) if cells.count]
+    among = f" in stream {{}} of {len(section.streams)}" if len(section.streams) > 1 else ""
+    return ", ".join(f"{_run(cells)}{among.format(number)}" for number, cells in filled) or "none"
+
+
+def _run(cells: Cells) -> str:
     odd = [
         f"{count} {name}" for count, name in ((cells.gaps, "missing"), (cells.duplicates, "twice")) if count
     ]
     return f"{cells.first}-{cells.last}" + (f" ({', '.join(odd)})" if odd else "")
 
 
-def _rows(tensors: Sequence[Tensor], transposed: bool = False) -> str | None:
-    kinds = dict.fromkeys(f"{type_name(each)} {each.row_bytes}" for each in tensors)
-    return (", ".join(kinds) + (" transposed" if transposed else "")) or None
+def _kinds(tensors: Sequence[Tensor], transposed: bool = False) -> str | None:
+    kinds = list(dict.fromkeys(tensors))
+    shown = ", ".join(f"{each.type_name} {each.row_bytes}" for each in kinds[:_MOST_KINDS])
+    if len(kinds) > _MOST_KINDS:
+        shown += f" and {len(kinds) - _MOST_KINDS} more"
+    return (shown + (" transposed" if transposed else "")) or None
 
 
 def _document(found: Inspected) -> dict[str, Json]:
-    state = found.state
+    state = found.state or StateFile(0, "")
     return {
         "file": found.file,
-        "verdict": state.verdict,
+        "verdict": found.verdict,
         "whole": state.whole,
-        "size_bytes": state.size,
+        "also": list(state.also),
+        "size_bytes": state.size if found.state else None,
         "expected_bytes": state.expected,
+        "expected_exact": state.exact if state.expected is not None else None,
         "read_bytes": state.read_bytes,
         "version": state.version,
         "tokens": state.tokens,
         "media": state.media,
+        "caches": list(state.roles),
         "sections": [_section(each) for each in state.sections],
         "checkpoints": [
             {"tokens": each.tokens, "first": each.first, "last": each.last, "bytes": each.bytes}
@@ -130,6 +159,7 @@ def _section(section: Section) -> Mapping[str, Json]:
         return {
             "kind": section.kind, "offset": section.at, "cells": section.cells, "last": section.last,
             "layers": section.layers, "states": [_tensor(each) for each in section.states],
+            "history_bytes": section.history,
         }  # fmt: skip
     return {
         "kind": section.kind,
@@ -153,15 +183,19 @@ def _stream(cells: Cells) -> Mapping[str, Json]:
 
 
 def _tensor(tensor: Tensor) -> Mapping[str, Json]:
-    return {"type": type_name(tensor), "row_bytes": tensor.row_bytes}
+    return {"type": tensor.type_name, "row_bytes": tensor.row_bytes}
 
 
-def _server(server: Expectation) -> Mapping[str, Json]:
+def _server(server: Server) -> Mapping[str, Json]:
     return {
         "name": server.name,
         "layers": len(server.rows),
-        "types": [TYPE_NAMES.get(each, str(each)) for each in server.types],
+        "types": [CACHE_TYPES[each].name for each in server.types],
         "v_trans": server.v_trans,
-        "cache_kind": server.kind,
+        "mrope": server.mrope,
+        "window": server.window,
+        "indexer": server.indexer,
+        "recurrent_layers": server.recurrent,
+        "streams": server.streams,
         "ctx": server.ctx,
     }

@@ -7,8 +7,9 @@ from typing import Final
 
 from zcopy.seqstate.reader import OddError, Reader
 
+MAGIC: Final = b"SCKP"
 _VERSION: Final = 1
-_MOST: Final = 1024
+_MOST: Final = 1024  # what a server reads
 _HEAD: Final = 12
 _PARTS: Final = 3  # states of the model, of a draft model, of speculation
 
@@ -23,8 +24,14 @@ class Checkpoint:
     bytes: int
 
 
+def begins(reader: Reader, at: int) -> bool:
+    """Whether what is left of the file from `at` on can be the beginning of a block."""
+    head = reader.peek(at, len(MAGIC))
+    return head != b"" and MAGIC.startswith(head)
+
+
 def read_checkpoints(reader: Reader, at: int, into: list[Checkpoint]) -> int:
-    """The block from `at` on (its magic is known), noted in `into`; where it ends. Raises ShortError and OddError."""
+    """The block from `at` on, noted in `into`; where it ends. Raises ShortError and OddError."""
     _, version, count = reader.unpack("III", at, "the header of the checkpoints")
     if version != _VERSION or count > _MOST:
         raise OddError(f"{count} checkpoints of version {version}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from zcopy.errors import MeasurementError, SkippedError
-from zcopy.native.calls import failed
+from zcopy.engines.llama.header import metadata
+from zcopy.errors import SkippedError
 
 VOCABULARY: Final = 512
 # What a server processes anew of a prompt whose state it has restored, at most: the last token where attention is
@@ -38,7 +38,7 @@ class Shape:
 
     @property
     def name(self) -> str:
-        return f"random-{self.layers}x{self.kv_heads}x{self.head}-r{_REVISION}.gguf"
+        return f"random-{self.layers}x{self.kv_heads}x{self.head}"
 
 
 def random_model(shape: Shape, folder: Path, seed: int = 1) -> Path:
@@ -47,11 +47,12 @@ def random_model(shape: Shape, folder: Path, seed: int = 1) -> Path:
     Its text means nothing and depends on every K and V row. Made once: written aside and moved into place, so that
     two at once or a kill do no harm. Raises SkippedError without the package gguf, OSError where it cannot be written.
     """
-    path = folder / shape.name
+    path = folder / f"{shape.name}-s{seed}-r{_REVISION}.gguf"
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    aside = folder / f".{shape.name}.{os.getpid()}"
+    _clear(folder, path.name)
+    aside = folder / f".{path.name}.{os.getpid()}"
     try:
         _write(aside, shape, seed)
         aside.replace(path)
@@ -60,21 +61,22 @@ def random_model(shape: Shape, folder: Path, seed: int = 1) -> Path:
     return path
 
 
+def _clear(folder: Path, name: str) -> None:
+    """Removes what processes that are no more have left half written."""
+    for aside in folder.glob(f".{name}.*"):
+        if not Path("/proc", aside.suffix[1:]).exists():
+            aside.unlink(missing_ok=True)
+
+
 def cache_kind(path: Path) -> str:
     """What kind of cache a GGUF's header asks for: full, window or recurrent.
 
-    Raises SkippedError without the package gguf, MeasurementError for a file that is not a whole GGUF header.
+    Raises MeasurementError for a file that is not there or is not a whole GGUF header.
     """
-    reader = _gguf().GGUFReader
-    try:
-        fields = reader(path).fields
-        window = any(field.contents() for key, field in fields.items() if key.endswith(_WINDOW))
-    except OSError as error:
-        raise failed(str(path), error) from error
-    except Exception as error:  # the parser meets a hostile file with whatever exception it runs into
-        raise MeasurementError(f"{path} is no whole GGUF header: {type(error).__name__}: {error}") from error
+    fields = metadata(path)
     if any(key.partition(".")[2].startswith(_RECURRENT) for key in fields):
         return "recurrent"
+    window = any(value for key, value in fields.items() if key.endswith(_WINDOW))
     return "window" if window else "full"
 
 

@@ -4,8 +4,10 @@ FD is a socket. It gives the setup (server.py) and gets the address back; when i
 closed, by zcopy or by the end of zcopy, this process ends. It is a program of its own and imports nothing of zcopy.
 """
 
+import fcntl
 import json
 import os
+import signal
 import socket
 import sys
 from typing import Any
@@ -34,18 +36,30 @@ def start(setup: dict[str, Any]) -> Any:
     return xllamacpp.Server(params)
 
 
+def end_with(line: socket.socket) -> None:
+    """Has the kernel end this process when the other end of the line is closed.
+
+    A thread could not do it: xllamacpp holds the interpreter's lock for as long as a model takes to load.
+    """
+    fcntl.fcntl(line, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(line, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(line, fcntl.F_SETFL, fcntl.fcntl(line, fcntl.F_GETFL) | os.O_ASYNC)
+
+
 def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
-    server = None
+    setup = json.loads(line.recv(65536))
+    end_with(line)
     try:
-        server = start(json.loads(line.recv(65536)))
-        answer = {"url": server.listening_address}
+        server = start(setup)  # kept: it serves for as long as it is there
     except Exception as fault:
-        answer = {"error": " ".join(str(fault).split()) or type(fault).__name__}
-    line.send(json.dumps(answer).encode())
+        line.send(json.dumps({"error": " ".join(str(fault).split()) or type(fault).__name__}).encode())
+        return  # a whole exit writes out what the server's log still has in its queue
+    line.send(json.dumps({"url": server.listening_address}).encode())
     while line.recv(1):
         pass
-    os._exit(0)  # threads of the server are still at work, and nothing of theirs is worth waiting for
+    # Where the line was closed before the kernel was asked. The server's threads are still at work.
+    os._exit(0)
 
 
 main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import sys
@@ -72,6 +73,7 @@ class Server:
         if lack := unavailable():
             raise SkippedError(lack)
         self._who = who
+        # A pipe would make the server wait for us. It writes about 1 KB for each completion: no bound is needed.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - ours until `close`
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line = ours
@@ -119,13 +121,14 @@ class Server:
             raise MeasurementError(f"{self._who} did not start{self._process.epitaph()}{self._reason()}")
         found = json.loads(answer)
         if "error" in found:
+            self._process.end(kill=False)  # what it has to say is in its log once it has ended
             raise MeasurementError(f"{self._who} did not start: {found['error']}{self._reason()}")
         return str(found["url"])
 
     def _reason(self) -> str:
         """The first error in its log, as part of a sentence: those after it follow from it."""
-        self._log.seek(0)
-        lines = self._log.read(_MOST_LOG).decode("utf-8", "replace").splitlines()
+        log = os.pread(self._log.fileno(), _MOST_LOG, 0)  # the offset is where the server writes on
+        lines = log.decode("utf-8", "replace").splitlines()
         errors = [found["text"] for line in lines if (found := _ERROR_LINE.match(line))]
         return f" ({errors[0]})" if errors else ""
 

@@ -13,6 +13,7 @@ from zcopy.model import Json
 _TOP: Final = 5  # log-probabilities that are compared: those of the likeliest tokens
 _PROBE_TOKENS: Final = 4
 _MOST: Final = 1 << 48  # bytes, tokens or ms beyond which an answer makes no sense
+_FEWEST_WORDS: Final = 16  # of a vocabulary that prompts can be drawn from
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,12 @@ class Slot:
         if not isinstance(listed, list) or not isinstance(listed[0], Mapping):
             raise MeasurementError(f"{self.who} lists no models")
         told = {key: props.get(key) for key in ("model_path", "build_info")}
-        return {**told, **(listed[0].get("meta") or {})}
+        meta = listed[0].get("meta") or {}
+        if not isinstance(meta, Mapping):
+            raise MeasurementError(f"{self.who} tells nothing of its model")
+        if "n_vocab" in meta and _count(meta, "n_vocab") < _FEWEST_WORDS:
+            raise MeasurementError(f"the model of {self.who} has a vocabulary of {meta['n_vocab']}")
+        return {**told, **meta}
 
     def prefill(self, tokens: Sequence[int]) -> Completion:
         """Processes the prompt and nothing else."""
@@ -124,11 +130,14 @@ class Slot:
         answer = self._client.post("/completion", body)
         found = self._json(answer)
         timings = found.get("timings")
+        text, ids = found.get("content"), found.get("tokens") or []
+        if not isinstance(text, str) or not isinstance(ids, list):
+            raise MeasurementError(f"{self.who} completed with something else than text and tokens")
         first = _first(found.get("completion_probabilities"))
         if count and first is None:
             raise MeasurementError(f"{self.who} completed without log-probabilities")
         return Completion(
-            str(found.get("content")), tuple(found.get("tokens") or ()), first,
+            text, tuple(ids), first,
             _count(timings, "cache_n"), _count(timings, "prompt_n"), _ns(timings, "prompt_ms"), answer.ns,
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from zcopy.engines.llama.http import address
 from zcopy.engines.llama.model import Shape
 from zcopy.errors import UsageError
 from zcopy.model import Json
@@ -43,6 +44,8 @@ class EngineParams:
             raise UsageError(
                 "servers that run already take the file route only, after a prefill of their own"
             )
+        for url in self.urls or ():
+            address(url)
         if self.gguf is None and self.urls is None:
             shape_of(params.cache)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from zcopy.engines.llama.http import Client
 from zcopy.engines.llama.model import cache_kind
 from zcopy.engines.llama.slots import Slot
-from zcopy.errors import MeasurementError, RefusedError, SkippedError
+from zcopy.errors import MeasurementError, RefusedError
 from zcopy.host.mounts import filesystem
 from zcopy.probes.llama.promptfile import PromptFile
 from zcopy.probes.llama.stage import EngineStage
@@ -57,8 +57,5 @@ class RemoteStage(EngineStage):
                 )
         try:
             self.cache_kind = cache_kind(Path(str(theirs.get("model_path"))))
-        except (
-            MeasurementError,
-            SkippedError,
-        ):  # a path of another machine's or container's, or no gguf here
+        except MeasurementError:  # a path of another machine's or container's
             self.cache_kind = "unknown"
