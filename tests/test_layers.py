@@ -15,16 +15,17 @@ PACKAGE = Path(zcopy.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "build" not in path.parts)
 
 # Part of zcopy → the other parts it may import. A part is a module or folder directly in zcopy/.
-VALUES = frozenset(("errors", "units", "stats", "model"))
+VALUES = frozenset(("errors", "units", "stats", "model", "limits"))
 ALLOWED: dict[str, frozenset[str]] = {
     "__init__": frozenset(),
     "__main__": frozenset(("cli",)),
     "errors": frozenset(),
     "units": frozenset(),
     "stats": frozenset(),
+    "limits": frozenset(("units",)),
     "draft": frozenset(),
     "model": frozenset(("errors", "units", "stats")),
-    "config": frozenset(("errors", "draft")),
+    "config": frozenset(("errors", "limits", "draft")),
     "host": VALUES,
     "native": VALUES,
     "buffers": VALUES | {"native", "host"},

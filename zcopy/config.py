@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from zcopy import limits
 from zcopy.draft import Draft
 from zcopy.errors import OutputError, UsageError
 
@@ -93,7 +94,7 @@ def read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from error
+        raise UsageError(f"cannot read the configuration {path}: {limits.reason(error)}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}", "correct it or move it away") from error
 
@@ -166,7 +167,7 @@ def _write(path: Path, tree: Mapping[str, Any]) -> Path | None:
             backup = _keep_comments(target)
             draft.commit(text)
     except OSError as error:
-        raise OutputError(f"cannot write the configuration {path}: {error.strerror}") from error
+        raise OutputError(f"cannot write the configuration {path}: {limits.reason(error)}") from error
     return backup
 
 

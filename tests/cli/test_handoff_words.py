@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from zcopy.probes.handoff.geometry import PRESETS, TYPES, Cache
 from zcopy.probes.handoff.params import HandoffParams, Length
 
 CMA = "dma-heap:linux,cma"
+ROUTES = ("shared", "file")
 
 
 @pytest.fixture
@@ -55,17 +58,57 @@ def test_a_state_folder_is_one_before_anything_is_measured(
     make: Callable[[Path], object], app: Any, tmp_path: Path
 ) -> None:
     place = tmp_path / "states"
-    assert state_dirs_of(app, ["states"]) == (str(place),)
+    assert state_dirs_of(app, ["states"], ROUTES) == (str(place),)
     make(place)
     for word in ("states", "states/below"):
         with pytest.raises(UsageError, match=rf"--state-dir {tmp_path}/{word}: {place} is not a folder"):
-            state_dirs_of(app, [word])
+            state_dirs_of(app, [word], ROUTES)
 
 
 def test_a_state_folder_that_cannot_be_written_is_told(
     app: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Simulated: root may write almost anywhere."""
-    monkeypatch.setattr("os.access", lambda path, _mode: path != tmp_path)
-    with pytest.raises(UsageError, match=rf"--state-dir {tmp_path}/a/b: {tmp_path} cannot be written to"):
-        state_dirs_of(app, [f"{tmp_path}/a/b"])
+    monkeypatch.setattr("os.access", lambda path, _mode, **_more: path != tmp_path)
+    reason = f"{tmp_path} cannot be written to: Permission denied"
+    with pytest.raises(UsageError, match=f"--state-dir {tmp_path}/a/b: {reason}"):
+        state_dirs_of(app, [f"{tmp_path}/a/b"], ROUTES)
+
+
+def test_a_read_only_file_system_is_told(app: Any, tmp_path: Path) -> None:
+    mounted = os.geteuid() == 0 and not subprocess.call(
+        ["mount", "-t", "tmpfs", "-o", "ro", "none", str(tmp_path)], stderr=subprocess.DEVNULL
+    )
+    if not mounted:
+        pytest.skip("mounting takes root")
+    try:
+        with pytest.raises(UsageError, match="cannot be written to: Read-only file system"):
+            state_dirs_of(app, ["states"], ROUTES)
+    finally:
+        subprocess.check_call(["umount", str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("~no-such-user/states", "no such user"),
+        ("a" * 300, "File name too long"),
+        (f"none/{'a' * 300}", "File name too long"),
+        ("abc/" * 1100, "File name too long"),
+    ],
+)
+def test_a_name_that_no_folder_can_have(word: str, reason: str, app: Any) -> None:
+    with pytest.raises(UsageError, match=f"--state-dir .*: {reason}"):
+        state_dirs_of(app, [word], ROUTES)
+
+
+def test_the_usual_folder_is_looked_at_where_a_route_needs_it(
+    app: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert state_dirs_of(app, None, ROUTES) == (f"{tmp_path}/zcopy",)
+    (tmp_path / "zcopy").write_text("mine")
+    assert state_dirs_of(app, None, ("shared", "pipe")) == (f"{tmp_path}/zcopy",)
+    with pytest.raises(UsageError, match=f"{tmp_path}/zcopy is not a folder") as caught:
+        state_dirs_of(app, None, ROUTES)
+    assert "--state-dir" in caught.value.hint

@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as build
 
 import zcopy
 from zcopy.cli.commands import COMMANDS, Entry, NeedsCommand
 from zcopy.cli.context import AppContext
+from zcopy.cli.examples import examples, fitted
 from zcopy.errors import Exit, Stopped, UsageError, ZcopyError
 
-_HELP_COLUMNS: Final = (50, 100)
+_HELP_COLUMNS: Final = (40, 100)
+_NAMES: Final = 30  # columns of options and what they take, where there is room
+_INDENT: Final = 2  # of what stands below a heading
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class Group(TyperGroup):
+class _Fitting:
+    """Help that fits a narrow terminal too: a slimmer column of names, and examples that are broken."""
+
+    epilog: str | None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        most = min(_NAMES, formatter.width * 2 // 5)
+        formatter.write_dl = partial(formatter.write_dl, col_max=most)
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        if self.epilog:
+            formatter.write_paragraph()
+            indent = " " * _INDENT
+            for line in fitted(self.epilog, formatter.width - _INDENT):
+                formatter.write(f"{indent}{line}\n")
+
+
+class Command(_Fitting, TyperCommand):
+    """One command."""
+
+
+class App(typer.Typer):
+    """A Typer of such commands."""
+
+    def command(self, *args: Any, **kwargs: Any) -> Callable[[_F], _F]:
+        return super().command(*args, **{"cls": Command, **kwargs})
+
+
+class Group(_Fitting, TyperGroup):
     """A group that shows its help when it is called without a command, and knows what was nearly typed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -50,12 +85,12 @@ class Root(Group):
             formatter.write_dl([(entry.name, entry.summary) for entry in COMMANDS])
 
 
-def new_app(help: str | None = None) -> typer.Typer:
+def new_app(help: str | None = None) -> App:
     """A Typer for a command module: plain help (rich would cost 60 ms and swallow ``[text]``).
 
     With `help` it is a group, whatever the number of its commands; without, the one command registered in it.
     """
-    app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+    app = App(cls=Group, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
     if help is not None:
         app.callback(help=help)(_nothing)
     return app
@@ -111,7 +146,7 @@ def _root() -> typer.Typer:
     app.callback(
         help="What moves, what it costs and what stays on boxes with one DRAM.",
         context_settings={"help_option_names": ["-h", "--help"]},
-        epilog="\b\nExamples:\n  zcopy handoff --model tiny\n  zcopy doctor --json",
+        epilog=examples("zcopy handoff --model tiny", "zcopy doctor --json"),
     )(_options)
     return app
 

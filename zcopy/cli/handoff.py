@@ -245,19 +245,20 @@ def command(
         own = (layers, kv_heads, head_dim, head_dim_v)
         words = EngineWords(engine, model, gguf, forge, provider_url, decoder_url, n_predict, threads)
         words.check()
+        routes = choose(route, p.ROUTES, "--route") or words.routes
         params = p.HandoffParams(
             cache=cache_of(geometry_of(app, gguf or model, own), type_k, type_v, v_trans, (n_rot_k, n_rot_v)),
             lengths=p.lengths(
                 split_numbers(cells or [words.cells or _CELLS], "--cells"), split_numbers(ctx_cells, "--ctx")
             ),
-            routes=choose(route, p.ROUTES, "--route") or words.routes,
+            routes=routes,
             buffers=buffers_of(buffer, Host.read()) or ("memfd",),
             regions=choose(region, p.REGIONS, "--region") or words.regions,
             populate=choose(populate, p.POPULATES, "--populate"),
             passing=choose(passing, p.PASSES, "--pass") or ("scm",),
             scatter=scatter,
             reps=reps,
-            state_dirs=state_dirs_of(app, state_dir),
+            state_dirs=state_dirs_of(app, state_dir, routes),
             provider=one_of(provider, p.PROVIDERS, "--provider"),
             provider_cmd=command_words(provider_cmd) if provider_cmd is not None else (),
             listen=str(app.settings.cwd / listen) if listen else "",

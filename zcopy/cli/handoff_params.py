@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zcopy.cli.options import split_list
 from zcopy.errors import UsageError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from zcopy.cli.context import AppContext
     from zcopy.probes.handoff.geometry import Cache, Geometry
     from zcopy.probes.handoff.params import HandoffParams
+
+
+_PATH_MAX: Final = 4096  # linux/limits.h, with the NUL
 
 
 def geometry_of(app: AppContext, model: str, own: tuple[int | None, ...]) -> Geometry:
@@ -72,31 +76,47 @@ def buffers_of(words: list[str] | None, host: object) -> tuple[str, ...]:
     return tuple(find(name, host).name for name in names)  # type: ignore[arg-type]
 
 
-def state_dirs_of(app: AppContext, words: list[str] | None) -> tuple[str, ...]:
-    """The folders for state files; a named one must be a folder, or a place for one, that can be written.
+def state_dirs_of(app: AppContext, words: list[str] | None, routes: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders for state files: each must be a folder, or a place for one, that can be written.
 
-    Raises UsageError otherwise: before anything is measured.
+    Raises UsageError otherwise, before anything is measured; for the default only where a route needs it.
     """
     if not words:
         from platformdirs import user_cache_path
 
-        return (str(user_cache_path("zcopy")),)
+        folder = user_cache_path("zcopy")
+        if "file" in routes and (fault := _fault_of(folder)):
+            raise UsageError(f"state files go to {folder}: {fault}", "--state-dir names another folder")
+        return (str(folder),)
     if not all(words):
         raise UsageError("--state-dir is empty")
-    folders = dict.fromkeys(app.settings.cwd / Path(word).expanduser() for word in words)
+    folders = dict.fromkeys(_named_folder(app, word) for word in words)
     for folder in folders:
-        _check_folder(folder)
+        if fault := _fault_of(folder):
+            raise UsageError(f"--state-dir {folder}: {fault}")
     return tuple(map(str, folders))
 
 
-def _check_folder(folder: Path) -> None:
+def _named_folder(app: AppContext, word: str) -> Path:
+    try:
+        return app.settings.cwd / Path(word).expanduser()
+    except RuntimeError as error:  # ~NAME
+        raise UsageError(f"--state-dir {word}: no such user") from error
+
+
+def _fault_of(folder: Path) -> str | None:
+    """Why no file can be written below `folder`, which may not be there yet; None where it can. Changes nothing."""
     above = folder
     while not os.path.lexists(above) and above != above.parent:
         above = above.parent
     if not above.is_dir():
-        raise UsageError(f"--state-dir {folder}: {above} is not a folder")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise UsageError(f"--state-dir {folder}: {above} cannot be written to")
+        return f"{above} is not a folder"
+    if not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
+        read_only = os.statvfs(above).f_flag & os.ST_RDONLY
+        return f"{above} cannot be written to: {os.strerror(errno.EROFS if read_only else errno.EACCES)}"
+    longest = max(len(os.fsencode(part)) for part in folder.parts)
+    fits = longest <= os.pathconf(above, "PC_NAME_MAX") and len(os.fsencode(folder)) < _PATH_MAX
+    return None if fits else os.strerror(errno.ENAMETOOLONG)
 
 
 def named_by_user(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import zcopy
+from zcopy import limits
 from zcopy.cli.context import AppContext
 from zcopy.errors import Exit, MeasurementError, Stopped, UsageError
 from zcopy.ingest.collect import MOST_CASES, MOST_SAMPLES
@@ -85,7 +86,7 @@ def opened(app: AppContext, words: Words) -> Iterator[Log]:
                 file = None if words.file == STDIN else cleanup.enter_context(path.open("rb", buffering=0))
                 log = _once(file.fileno() if file else 0)
         except OSError as error:
-            raise UsageError(f"{words.file}: {error.strerror}", "name a log, or - for stdin") from error
+            raise UsageError(f"{words.file}: {limits.reason(error)}", "name a log, or - for stdin") from error
         yield log
 
 

@@ -19,6 +19,7 @@ import sys
 from typing import NoReturn
 
 import zcopy
+from zcopy import limits
 from zcopy.cli import signals
 from zcopy.cli.commands import NeedsCommand
 from zcopy.cli.context import AppContext, Settings, say
@@ -68,8 +69,8 @@ def _explain(error: BaseException, app: AppContext | None, streams: Streams) -> 
     elif isinstance(error, ZcopyError) and not isinstance(error, ClosedPipe):
         _say(app, streams, f"{error.message} ({error.hint})" if error.hint else error.message)
     elif isinstance(error, Exception) and not isinstance(error, ZcopyError):
-        text = f"unexpected {type(error).__name__}: {error}; set ZCOPY_DEBUG=1 to see where"
-        _say(app, streams, text)
+        bug = f"unexpected {type(error).__name__}: {error}; set ZCOPY_DEBUG=1 to see where"
+        _say(app, streams, limits.shortage(error) or bug)
     return _exit_of(error)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, TypeAlias, TypeVar
 import typer
 
 from zcopy import units
+from zcopy.cli.examples import examples as examples
 from zcopy.render import Format
 
 T = TypeVar("T")
@@ -63,12 +64,6 @@ def split_numbers(values: Iterable[str] | None, option: str) -> tuple[int, ...]:
         if not (word.isascii() and word.isdecimal() and int(word) > 0):
             raise typer.BadParameter(f"{word!r} is not a positive integer", param_hint=option)
     return tuple(dict.fromkeys(int(word) for word in words))
-
-
-def examples(*lines: str) -> str:
-    """An epilog of examples for ``app.command(epilog=…)``, each on a line of its own."""
-    # \b on a line alone keeps the help formatter from joining the lines that follow it.
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def _parsed(parse: Callable[[str], T], text: str) -> T:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from zcopy import limits
 from zcopy.cli.context import AppContext
 from zcopy.draft import Draft, write_all
 from zcopy.errors import OutputError, UsageError
@@ -183,7 +184,8 @@ def _failures(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(f"cannot write {name}: {error.strerror}", "name another place with -o") from error
+        hint = "" if limits.behind(error) else "name another place with -o"  # a limit goes everywhere
+        raise OutputError(f"cannot write {name}: {limits.reason(error)}", hint) from error
 
 
 def _encoded(text: str) -> bytes:

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
+from zcopy import limits
 from zcopy.errors import OutputError
 
 
@@ -32,9 +33,8 @@ class _Raw(io.FileIO):
             self._failed = True
             if error.errno == errno.EPIPE:
                 raise ClosedPipe("stdout was closed by its reader") from error
-            raise OutputError(
-                f"stdout cannot be written: {error.strerror}", "'-o FILE' writes to a file"
-            ) from error
+            hint = "" if limits.behind(error) else "'-o FILE' writes to a file"
+            raise OutputError(f"stdout cannot be written: {limits.reason(error)}", hint) from error
 
 
 @dataclass(frozen=True, slots=True)

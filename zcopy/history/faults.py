@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,15 +10,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from zcopy import limits
 from zcopy.errors import OutputError
 from zcopy.history.files import Identity
-from zcopy.units import size_text
+from zcopy.units import KIB
 
 
 class Fault(StrEnum):
     """Kinds of faults of the store; the value is what the user reads."""
 
     FULL = "the disk is full"
+    TOO_LARGE = "its files may not grow so far"
     READ_ONLY = "it is read-only"
     CANNOT_OPEN = "it cannot be opened"
     BUSY = "another process kept it locked"
@@ -32,7 +33,8 @@ class Fault(StrEnum):
 
 
 NO_SHM: Final = "SQLITE_IOERR_SHMSIZE"
-"""The -shm file beside the store cannot get its 32 KiB: even reading needs it."""
+"""The -shm file beside the store cannot get its size (`_SHM`): even reading needs it."""
+_SHM: Final = 32 * KIB
 
 # An extended name such as SQLITE_IOERR_WRITE begins with its primary one; the first that fits counts.
 _NAMES: Final = {
@@ -50,6 +52,7 @@ _NAMES: Final = {
 _ERRNOS: Final = {
     errno.ENOSPC: Fault.FULL,
     errno.EDQUOT: Fault.FULL,
+    errno.EFBIG: Fault.TOO_LARGE,
     errno.EROFS: Fault.READ_ONLY,
     errno.EIO: Fault.IO,
 }
@@ -78,6 +81,9 @@ def name_of(error: sqlite3.Error) -> str:
 def fault_of(error: sqlite3.Error) -> Fault:
     """The kind of an SQLite error, by its error name."""
     name = name_of(error)
+    most = limits.FILE_SIZE.amount
+    if name == NO_SHM and most is not None and most < _SHM:
+        return Fault.TOO_LARGE
     return next((fault for start, fault in _NAMES.items() if name.startswith(start)), Fault.OTHER)
 
 
@@ -88,14 +94,15 @@ def faults(path: Path, file: Identity | None = None) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         fault = fault_of(error)
-        raise StoreError(path, fault, name_of(error) + _limit(fault), file=file) from error
+        raise StoreError(path, fault, ", ".join((name_of(error), *_limit(fault))), file=file) from error
     except OSError as error:
         fault = _ERRNOS.get(error.errno or 0, Fault.CANNOT_OPEN)
-        raise StoreError(path, fault, (error.strerror or str(error)) + _limit(fault)) from error
+        raise StoreError(path, fault, limits.reason(error)) from error
 
 
-def _limit(fault: Fault) -> str:
-    """SQLite calls a file full that may not grow, too: what this process may write, where that is limited."""
-    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    limited = fault in (Fault.FULL, Fault.IO) and most != resource.RLIM_INFINITY
-    return f"; ulimit -f is {size_text(most)}" if limited else ""
+def _limit(fault: Fault) -> Iterator[str]:
+    """The limit of this process that an error of SQLite, which tells no errno, may come from."""
+    if fault is Fault.CANNOT_OPEN and (limit := limits.too_few_descriptors()):
+        yield limit
+    if fault in (Fault.TOO_LARGE, Fault.IO) and limits.FILE_SIZE.amount is not None:
+        yield str(limits.FILE_SIZE)

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from zcopy.errors import RefusedError
+from zcopy import limits
+from zcopy.errors import MeasurementError, RefusedError, ZcopyError
 from zcopy.locks import procfs
 from zcopy.locks.paths import Place
 from zcopy.locks.procfs import FileId
@@ -208,7 +209,9 @@ def _planted(path: Path, reason: str) -> RefusedError:
     return RefusedError(f"lock file {path} is refused: {reason}", f"see ls -l {path}, and remove it")
 
 
-def _refusal(path: Path, error: OSError) -> RefusedError:
+def _refusal(path: Path, error: OSError) -> ZcopyError:
+    if limits.exhausted(error):
+        return MeasurementError(f"lock file {path} cannot be opened: {limits.reason(error)}")
     if error.errno in _REASONS:
         return _planted(path, _REASONS[error.errno])
     hint = "set ZCOPY_LOCK_DIR to a folder that all users of the device can write to"

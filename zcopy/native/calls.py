@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
-from typing import Final, TypeVar
+from typing import TypeVar
 
+from zcopy import limits
 from zcopy.errors import MeasurementError, RefusedError, ZcopyError
-from zcopy.units import size_text
 
 Fault = TypeVar("Fault", bound=ZcopyError)
 
@@ -34,32 +33,15 @@ def check(result: int) -> int:
 
 
 def sentence(what: str, fault: OSError) -> str:
-    """``WHAT: the system's reason (ERRNO)``, with the limit that was met where the process has one."""
+    """``WHAT: the system's reason (ERRNO)``, with the limit of this process behind it, where there is one."""
     name = errno.errorcode.get(fault.errno or 0, "?")
-    limit = _LIMITS.get(name)
-    return f"{what}: {fault.strerror} ({name}{f', {limit()}' if limit else ''})"
+    return f"{what}: {fault.strerror} ({', '.join(filter(None, (name, limits.behind(fault))))})"
 
 
 def refused(what: str, fault: OSError, hint: str = "") -> RefusedError | ExhaustedError:
     """The finding that the system said no to `what`; ExhaustedError where the no was not about it."""
-    kind = ExhaustedError if fault.errno in (errno.EMFILE, errno.ENFILE) else RefusedError
+    kind = ExhaustedError if limits.exhausted(fault) else RefusedError
     return kind(sentence(what, fault), hint)
-
-
-def _descriptors() -> str:
-    return f"ulimit -n is {resource.getrlimit(resource.RLIMIT_NOFILE)[0]}"
-
-
-def _file_size() -> str:
-    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    return (
-        "more than the file system takes"
-        if most == resource.RLIM_INFINITY
-        else f"ulimit -f is {size_text(most)}"
-    )
-
-
-_LIMITS: Final = {"EMFILE": _descriptors, "EFBIG": _file_size}
 
 
 def failed(what: str, fault: OSError, hint: str = "") -> MeasurementError:

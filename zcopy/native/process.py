@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from zcopy import limits
 from zcopy.native.calls import failed
 
 _GRACE_S: Final = 5.0  # once told to go a process has this long to end by itself
+_LIMITS: Final = {signal.SIGXFSZ: limits.FILE_SIZE, signal.SIGXCPU: limits.CPU_TIME}
 _EPITAPH_S: Final = 0.2  # a process that has closed its socket takes a moment to be seen as ended
 
 
@@ -39,7 +42,8 @@ class Process:
                 process_group=0,
             )
         except OSError as error:
-            raise failed(f"cannot start {what} {command[0]}", error) from error
+            hint = str(limits.PROCESSES) if error.errno == errno.EAGAIN else ""
+            raise failed(f"cannot start {what} {command[0]}", error, hint) from error
 
     @property
     def pid(self) -> int:
@@ -73,6 +77,7 @@ class Process:
 
 def _signal_name(number: int) -> str:
     try:
-        return f"killed by {signal.Signals(number).name}"
+        known = signal.Signals(number)
     except ValueError:  # a real-time signal
         return f"killed by signal {number}"
+    return ", ".join((f"killed by {known.name}", *([str(_LIMITS[known])] if known in _LIMITS else [])))

@@ -1,11 +1,11 @@
-"""The geometry of a real model, from its GGUF header (the `gguf` package: extra `zcopy[models]`)."""
+"""The geometry of a real model, from its GGUF header."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from zcopy.engines.llama.header import Value, metadata
 from zcopy.errors import MeasurementError, UsageError
 from zcopy.probes.handoff.geometry import MOST_LAYERS, Geometry
 
@@ -13,50 +13,45 @@ from zcopy.probes.handoff.geometry import MOST_LAYERS, Geometry
 def read_geometry(path: Path) -> Geometry:
     """K and V rows of every layer that has attention.
 
-    Raises UsageError where the file or the gguf package is not there, MeasurementError for a file that is not a
-    whole GGUF header or has no such cache.
+    Raises UsageError where there is no such file, MeasurementError for one that is not a whole GGUF header or has no
+    such cache.
     """
     if not path.is_file():
         raise UsageError(f"--model {path}: no such preset or file")
     try:
-        from gguf import GGUFReader
-    except ImportError as error:
-        raise UsageError(
-            "reading a GGUF file needs the gguf package", "pip install 'zcopy[models]'"
-        ) from error
-    try:
-        reader = GGUFReader(path)
-        return _geometry(path, _Header(reader))
-    except UsageError:
-        raise
-    except Exception as error:  # the parser meets a hostile file with whatever exception it runs into
-        raise MeasurementError(f"{path} is no whole GGUF header: {type(error).__name__}: {error}") from error
+        return _geometry(path, _Header(metadata(path)))
+    except ValueError as error:
+        raise MeasurementError(f"{path} is the header of no model with a KV cache: {error}") from None
 
 
 class _Header:
     """Fields by their name below the architecture's."""
 
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-        self._arch = str(self._value("general.architecture"))
+    def __init__(self, fields: Mapping[str, Value]) -> None:
+        self._fields = fields
+        self._arch = fields.get("general.architecture")
 
-    def numbers(self, name: str) -> list[int] | None:
-        value = self._value(f"{self._arch}.{name}")
+    def numbers(self, name: str) -> list[int]:
+        """Of each layer, or one for all; none where the field is not there. Raises ValueError for anything else."""
+        value = self._fields.get(f"{self._arch}.{name}")
         if value is None:
-            return None
-        return [int(each) for each in (value if isinstance(value, Sequence) else [value])]
+            return []
+        found = value if isinstance(value, tuple) else (value,)
+        return [_whole(each, name) for each in found]
 
-    def number(self, name: str) -> int | None:
-        values = self.numbers(name)
-        return values[0] if values else None
+    def number(self, name: str) -> int:
+        """The first layer's; 0 where the field is not there."""
+        return next(iter(self.numbers(name)), 0)
 
-    def _value(self, name: str) -> Any:
-        field = self._reader.get_field(name)
-        return None if field is None else field.contents()
+
+def _whole(value: object, name: str) -> int:
+    if not isinstance(value, int):
+        raise ValueError(f"{name} is {value!r}")
+    return value
 
 
 def _geometry(path: Path, header: _Header) -> Geometry:
-    layers = header.number("block_count") or 0
+    layers = header.number("block_count")
     heads = header.numbers("attention.head_count_kv") or header.numbers("attention.head_count") or [0]
     # Each length has the default for itself: llama.cpp (src/llama-model.cpp) knows no value length "as the key".
     key = header.number("attention.key_length") or _head_size(header)
@@ -72,5 +67,6 @@ def _geometry(path: Path, header: _Header) -> Geometry:
 
 
 def _head_size(header: _Header) -> int:
-    width, heads = header.number("embedding_length") or 0, header.number("attention.head_count") or 1
-    return width // max(1, heads)
+    """Of the embedding, shared by the heads of the first layer; 0 where that has none."""
+    heads = header.number("attention.head_count")
+    return header.number("embedding_length") // heads if heads > 0 else 0

@@ -16,6 +16,7 @@ from zcopy.buffers.base import Buffer
 from zcopy.host import Host
 from zcopy.host.mounts import filesystem
 from zcopy.model import Json, Outcome, Row, Warning_
+from zcopy.native.calls import ExhaustedError
 from zcopy.native.listener import Listener
 from zcopy.probes.base import Context, Plan, Probe
 from zcopy.probes.handoff.advice import advise, misread_switch, uncounted
@@ -47,6 +48,15 @@ class Absent:
     variant: Variant
     outcome: Outcome
     reason: str
+
+
+def _lack(kind: Buffer, host: Host) -> tuple[Outcome, str] | None:
+    """Why the kind is not measured: this box does not have it, or this process could not even try it."""
+    try:
+        why = kind.unavailable(host)
+    except ExhaustedError as error:
+        return Outcome.FAILED, error.message
+    return (Outcome.SKIPPED, why) if why else None
 
 
 class HandoffProbe(Probe):
@@ -125,9 +135,9 @@ class HandoffProbe(Probe):
         return _ARMS[variant.route, variant.region](bench, stage, variant)
 
     def _warn_nothing_exports(self, context: Context) -> None:
-        kinds = registry.kinds(context.host)
-        if not any(kind.capabilities.exportable and kind.unavailable(context.host) is None for kind in kinds):
-            text = "no kind of memory on this box can be exported: every request takes the file route (zcopy doctor)"
+        kinds = [kind for kind in registry.kinds(context.host) if kind.capabilities.exportable]
+        if all((lack := _lack(kind, context.host)) and lack[0] is Outcome.SKIPPED for kind in kinds):
+            text = "no kind of memory can be exported here: every request takes the file route (zcopy doctor)"
             context.warn(Warning_("no-export", text))
 
     def _measure_length(
@@ -180,12 +190,12 @@ class HandoffProbe(Probe):
         stranded: list[Variant] = []
         for name in self._params.buffers:
             kind = registry.find(name, host)
-            why = kind.unavailable(host)
+            lack = _lack(kind, host)
             first_cache = True
             for variant in self.variants(name, kind):
                 absent = (
-                    Absent(variant, Outcome.SKIPPED, why)
-                    if why
+                    Absent(variant, *lack)
+                    if lack
                     else self._fit(host, variant, kind, sizes, room, first_cache)
                 )
                 if variant.route == "shared":
@@ -194,7 +204,7 @@ class HandoffProbe(Probe):
                 elif absent is None:
                     served.add(variant.route)
                     yield variant, kind, None
-                elif why:
+                elif lack:
                     stranded.append(variant)
                 else:
                     yield variant, kind, absent
