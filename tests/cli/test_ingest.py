@@ -11,14 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from zcopy.cli.ingesting import warnings
+from zcopy.cli import ingesting
+from zcopy.errors import Exit, Stopped
+from zcopy.history.recorder import NullRecorder
 from zcopy.ingest.collect import Collector
 from zcopy.ingest.reading import Reading
+from zcopy.model import Run, Status
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/zcopy.run.schema.json").read_text())
 LOG = (
@@ -28,6 +32,7 @@ LOG = (
     "shared KV handoff: 307 cells, 0.130 ms, 0 bytes copied\n"
     "shared KV handoff: 307 cells, nan ms, 0 bytes copied\n"
 )
+OF_THE_LOG = ("route", "cells")  # keys that a handoff line has itself
 WITHIN_S = 60
 
 
@@ -196,6 +201,21 @@ def test_a_log_of_another_box_keeps_no_facts_of_this_one(zc: Ingest) -> None:
     assert zc.document(str(zc.log))["key"]["kernel"]
 
 
+def test_a_handoff_has_the_case_of_the_probe_once_the_rest_of_it_is_stated(zc: Ingest) -> None:
+    words = ("--model", "tiny", "--cells", "64", "--reps", "1", "--region", "reused")
+    code, out, err = zc.run("handoff", "--route", "shared", *words, "--json")
+    assert code == 0, err
+    probed = json.loads(out)["rows"][0]
+    zc.log.write_text(line(64))
+    rest = {
+        key: json.dumps(value).strip('"') for key, value in probed["case"].items() if key not in OF_THE_LOG
+    }
+    stated = [word for key, value in rest.items() for word in ("--case", f"{key}={value}")]
+    (read,) = zc.document(str(zc.log), *stated)["rows"]
+    assert read["case"] == probed["case"]
+    assert set(read["ns"]) <= set(probed["ns"])
+
+
 def test_no_save(zc: Ingest) -> None:
     zc.log.write_text(LOG)
     assert zc.document(str(zc.log), "--no-save")["saved"] is False
@@ -354,6 +374,46 @@ def test_the_follower_does_not_spin(zc: Ingest) -> None:
     zc.stop(process, signal.SIGINT)
 
 
+# A signal where it is least expected
+
+
+def stopped_once(monkeypatch: pytest.MonkeyPatch, of: object, name: str) -> None:
+    """The first call of it is where the signal comes."""
+    whole, calls = getattr(of, name), []
+
+    def call(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise Stopped(Exit.INTERRUPTED)
+        return whole(*args)
+
+    monkeypatch.setattr(of, name, call)
+
+
+def read_here(log: bytes) -> Run:
+    """`log` read in this process, up to the run that is printed."""
+    words = ingesting.Words("engine.log", False, False, None, (), {}, None, None)
+    begun = Run("20261130-210000-abc", "ingest", "2026-11-30T21:00:00Z", "0.1.0")
+    app: Any = SimpleNamespace(ticks=time.monotonic_ns, note=print, progress=lambda *_: None)
+    once = ingesting.Log(iter((log,)), lambda: len(log), lambda: True)
+    return ingesting.Ingest(app, words, NullRecorder(), begun, False).run(once)
+
+
+def test_a_signal_before_the_first_line_is_a_run_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped_once(monkeypatch, ingesting, "facts")
+    found = read_here(line(1).encode())
+    assert (found.status, found.exit, found.rows) == (Status.INTERRUPTED, 130, ())
+
+
+@pytest.mark.parametrize(("of", "name"), [(Collector, "rows"), (NullRecorder, "finish")])
+def test_a_signal_after_the_last_line_leaves_the_run_complete(
+    monkeypatch: pytest.MonkeyPatch, of: object, name: str
+) -> None:
+    stopped_once(monkeypatch, of, name)
+    found = read_here(line(1).encode())
+    assert (found.status, found.exit, len(found.rows)) == (Status.OK, 0, 1)
+
+
 # Hostile input
 
 
@@ -401,4 +461,4 @@ def test_what_is_left_out_is_warned_of() -> None:
     reading = Reading()
     reading.collector = Collector(most_cases=2, most_samples=10)
     reading.take("".join(line(cells) for cells in (1, 2, 3)).encode() * 10)
-    assert [warning.code for warning in warnings(reading)] == ["samples-thinned", "cases-left-out"]
+    assert [warning.code for warning in ingesting.warnings(reading)] == ["samples-thinned", "cases-left-out"]

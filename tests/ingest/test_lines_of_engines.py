@@ -36,6 +36,7 @@ def said(line: str) -> list[tuple[dict[str, Any], dict[str, int]]]:
         "\x1b[32m[info]\x1b[0m shared KV \x1b[1mhandoff: 307 cells, 0.122 ms, 0 bytes copied\x1b[0m\r",
         "shared KV handoff: 307 cells, 122 us, 0 bytes copied (route shared)",
         '{"log":"shared KV handoff: 307 cells, 0.122 ms, 0 bytes copied\\n","stream":"stderr"}',
+        '{"log":"\\u001b[32mshared KV\\u001b[0m handoff: 307 cells,\\u001b[0m 0.122 ms, 0 bytes copied\\n"}',
     ],
 )
 def test_a_handoff(line: str) -> None:

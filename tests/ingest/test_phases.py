@@ -35,6 +35,9 @@ def one(text: str, *by: str) -> Record:
         ("[prof] layer 3: attn 1.2 ms", {"attn": 1_200_000}),
         ("[ph] M=16 quant=0.012ms", {"quant": 12_000}),
         ("[ph] M=16, quant 0.012 ms", {"quant": 12_000}),
+        ("[ph] M 16,32 quant 0.012 ms", {"quant": 12_000}),
+        ("[ph] a=1ms,b=2ms,c 3ms", {"a": 10**6, "b": 2 * 10**6, "c": 3 * 10**6}),
+        ("[ph] -- a 1 ms -> b 2 ms / 3 tokens", {"a": 10**6, "b": 2 * 10**6}),
     ],
 )  # fmt: skip
 def test_times(text: str, ns: dict[str, int]) -> None:
@@ -68,6 +71,24 @@ def test_words_tell_cases_apart_and_texts_with_digits_do_not() -> None:
     found = one('[prof] gemm: op=qkv kernel=pack16 note="two words" token 12: total 4.32 ms')
     assert found.case == {"stage": "prof", "what": "gemm", "op": "qkv", "note": "two words"}
     assert found.fields == {"kernel": "pack16", "text": "token 12"}
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("a=1,234ms", {"a": "1,234ms"}),
+        ("a=16,32", {"a": "16,32"}),
+        ("a 1,234 ms", {"text": "a 1,234 ms"}),
+        ("a=0x1f", {"a": "0x1f"}),
+        ("12 tokens", {"text": "12 tokens"}),
+    ],
+)
+def test_numbers_that_could_be_read_in_two_ways_are_kept_as_they_stand(
+    text: str, fields: dict[str, str]
+) -> None:
+    found = one(f"[ph] b=1ms {text}")
+    assert (dict(found.ns), dict(found.others)) == ({"b": 10**6}, {})
+    assert dict(found.fields) == fields
 
 
 def test_by_takes_numbers_and_texts_into_the_case() -> None:
@@ -106,7 +127,17 @@ def test_what_cannot_be_or_is_ambiguous_is_doubted(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[ph]", "[prof] begin", "[ph] state=start", "[ph] 1.2 ms", "[PH] a=1ms", "[phx] a=1ms", "a=1ms"]
+    "text",
+    [
+        "[ph]",
+        "[prof] begin",
+        "[ph] state=start",
+        "[ph] 1.2 ms",
+        "[ph] -- 1.2 ms",
+        "[PH] a=1ms",
+        "[phx] a=1ms",
+        "a=1ms",
+    ],
 )
 def test_no_named_number_is_no_record(text: str) -> None:
     assert read(text) == ()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zcopy.errors import Exit, Stopped
 from zcopy.ingest.collect import Collector
 from zcopy.ingest.lines import MOST_LINE, Splitter
 from zcopy.ingest.quantities import Quantity
@@ -156,6 +159,14 @@ def test_lines_that_are_not_understood_are_counted_and_told() -> None:
     assert (tally.doubtful, tally.too_long) == (1, 1)
     assert [(number, why != "") for number, _text, why in told] == [(1, False), (2, True), (4, True)]
     assert told[0][1] == "hello"
+
+
+def test_a_line_in_which_a_signal_comes_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = read(HANDOFF % (3, b"1"))
+    monkeypatch.setattr("zcopy.ingest.reading.parse", Mock(side_effect=Stopped(Exit.INTERRUPTED)))
+    with pytest.raises(Stopped):
+        reading.take(HANDOFF % (3, b"2"))
+    assert (reading.tally.lines, reading.tally.not_understood) == (1, 0)
 
 
 @pytest.mark.parametrize("turn", list(Turn))

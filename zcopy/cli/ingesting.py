@@ -132,20 +132,23 @@ class Ingest:
 
     def run(self, log: Log) -> Run:
         """Reads to the end: the log's own, that of --for, or a signal. What was understood is kept in any case."""
-        stopped: Exit | None = None
-        faults: tuple[Warning_, ...] = ()
+        stopped, faults = self._until_end(log)
         try:
+            return self._finish(stopped, faults)
+        except Stopped:  # the log was at its end when the signal came
+            return self._finish(stopped, faults)
+
+    def _until_end(self, log: Log) -> tuple[Exit | None, tuple[Warning_, ...]]:
+        """The exit of the signal that ended it, if one did, and what is wrong with the log."""
+        try:
+            self._begun = self._begun.with_(**facts(self._words.elsewhere))
             self._keeper.begin(self._begun)
             self._read(log)
         except Stopped as stop:
-            stopped = stop.exit
+            return stop.exit, ()
         except MeasurementError as error:
-            faults = (Warning_("log-unreadable", error.message),)
-        ended = self._ended(stopped, faults)
-        try:
-            return self._keeper.finish(ended)
-        except Stopped:  # the log was at its end when the signal came
-            return self._keeper.finish(ended)
+            return None, (Warning_("log-unreadable", error.message),)
+        return None, ()
 
     def _read(self, log: Log) -> None:
         span = self._words.span_ns
@@ -192,15 +195,18 @@ class Ingest:
             warnings=(*self._begun.warnings, *warnings(reading)),
         )
 
-    def _ended(self, stopped: Exit | None, faults: tuple[Warning_, ...]) -> Run:
+    def _finish(self, stopped: Exit | None, faults: tuple[Warning_, ...]) -> Run:
         run = self._now()
         status, code = judge(run.rows, (), stopped)
-        if faults and stopped is None:
+        if faults:
             status, code = Status.FAILED, Exit.FAILED
+        done = self._keeper.finish(
+            run.with_(status=status, exit=int(code), warnings=(*run.warnings, *faults))
+        )
         tally = self._reading.tally
         hidden = f", {tally.not_understood} not (-v shows them)" if tally.not_understood else ""
         self._app.note(f"{tally.lines} lines: {tally.understood} understood{hidden}; {len(run.rows)} cases")
-        return run.with_(status=status, exit=int(code), warnings=(*run.warnings, *faults))
+        return done
 
     def _unread(self, number: int, text: str, why: str) -> None:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
@@ -233,15 +239,7 @@ def warnings(reading: Reading) -> Iterator[Warning_]:
 
 
 def begin(app: AppContext, words: Words, run_id: str) -> Run:
-    """The run before its first line. The facts of the box are those of now, or none if the log is of another."""
-    if words.elsewhere:
-        host: Mapping[str, Json] = {"name": words.elsewhere}
-        key: Mapping[str, Json] = {"command": "ingest", "host": words.elsewhere}
-    else:
-        from zcopy.host import Host
-
-        here = Host.read()
-        host, key = here.document(), {"command": "ingest", **here.key()}
+    """The run before its first line, still without the facts of the box."""
     return Run(
         id=run_id,
         command="ingest",
@@ -249,8 +247,17 @@ def begin(app: AppContext, words: Words, run_id: str) -> Run:
         version=zcopy.__version__,
         argv=app.settings.argv,
         params=words.document(app.settings.cwd),
-        host=host,
-        key=key,
+        key={"command": "ingest"},
         status=Status.INTERRUPTED,
         exit=int(Exit.INTERRUPTED),
     )
+
+
+def facts(elsewhere: str | None) -> dict[str, Mapping[str, Json]]:
+    """`host` and `key` of a run: those of this box as it is now, or only the name of the other one."""
+    if elsewhere:
+        return {"host": {"name": elsewhere}, "key": {"command": "ingest", "host": elsewhere}}
+    from zcopy.host import Host
+
+    here = Host.read()
+    return {"host": here.document(), "key": {"command": "ingest", **here.key()}}

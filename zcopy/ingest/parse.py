@@ -42,7 +42,10 @@ def _may_matter(line: bytes) -> bool:
 
 def clean(line: bytes) -> str:
     """Text without colours and without what cannot be decoded."""
-    text = line.decode("utf-8", "replace")
+    return _plain(line.decode("utf-8", "replace"))
+
+
+def _plain(text: str) -> str:
     return _ESCAPES.sub("", text) if "\x1b" in text else text
 
 
@@ -55,4 +58,4 @@ def _unwrapped(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     messages = (found.get(name) for name in _MESSAGES) if isinstance(found, dict) else ()
-    return next((each for each in messages if isinstance(each, str)), text)
+    return next((_plain(each) for each in messages if isinstance(each, str)), text)

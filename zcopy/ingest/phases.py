@@ -25,8 +25,8 @@ from zcopy.model import Scalar
 ENGINE: Final = "1bit"
 _MARK: Final = re.compile(r"\[(ph|prof)\]")
 _TOKEN: Final = re.compile(
-    r"([^\W\d][\w./%-]*) ?= ?(\"[^\"]*\"|[^\s,;|()\[\]{}\"]+)"  # name and value
-    r"|([^\s,;|()\[\]{}\"=]+)|\S"  # a word, or a joint
+    r"([^\W\d][\w./%-]*) ?= ?(\"[^\"]*\"|(?:[^\s,;|()\[\]{}\"]|(?<=\d),(?=\d))+)"  # name and value
+    r"|((?:[^\s,;|()\[\]{}\"=]|(?<=\d),(?=\d))+)|\S"  # a word, or a joint
 )
 _WORDS: Final = re.compile(r"[^\W\d]+(?:[ ./-][^\W\d]+)*")
 _SUFFIXES: Final = {"ns": "ns", "us": "us", "ms": "ms", "sec": "s"}
@@ -88,19 +88,19 @@ class _Row:
             if name is not None:
                 self._spill()
                 at += self._assigned(name, value[:_MOST_TEXT], after)
-            elif value:
+            elif any(map(str.isalnum, value)):
                 at += self._word(value, after)
-            else:
+            else:  # signs only: a joint too
                 self._spill()
             at += 1
         self._spill()
 
     def _assigned(self, name: str, value: str, after: str) -> int:
         """How many of the tokens that follow it has taken."""
-        if is_no_number(value):
-            raise DoubtError(f"{name} is {value}")
         split = split_unit(value)
         if split is None:
+            if is_no_number(value):
+                raise DoubtError(f"{name} is {value}")
             self._once(name)
             self.texts[name] = value
             return 0
@@ -114,29 +114,37 @@ class _Row:
         named = bool(self._run)
         told = named and self._run[-1].endswith(":")
         has_unit = after != "" and after in UNITS
-        if named and (has_unit or told) and is_no_number(word):
-            raise DoubtError(f"{self._name()} is {word}")
         split = split_unit(word)
         if split is None:
+            if named and (has_unit or told) and is_no_number(word):
+                raise DoubtError(f"{self._name()} is {word}")
             if told:  # the words before the colon were a heading
                 self._spill()
+            if "," in word:
+                return self._no_value(word, after if has_unit else "")
             self._run.append(word)
             return 0
         number, unit = split
         apart = not unit and has_unit
         if not named or not (unit or apart or told):
-            self._run.append(word)
-            self._spill()
-            return 0
+            return self._no_value(word, after if apart else "")
         name = self._name()
         self._run.clear()
         self._pair(name, number, after if apart else unit)
         return int(apart)
 
+    def _no_value(self, word: str, unit: str) -> int:
+        """For a number without a name, a list of numbers, or one with its thousands apart: it ends its words."""
+        self._run.append(f"{word} {unit}".rstrip())
+        self._spill()
+        return int(unit != "")
+
     def _name(self) -> str:
         return " ".join(self._run).rstrip(":")
 
     def _spill(self) -> None:
+        if not self._run:
+            return
         if text := " ".join(word.rstrip(":") for word in self._run):
             self.loose.append(text)
         self._run.clear()

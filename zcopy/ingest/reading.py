@@ -81,22 +81,25 @@ class Reading:
 
     def _lines(self, lines: list[bytes | None]) -> None:
         for line in lines:
-            self.tally.lines += 1
-            if line is None:
+            if line is not None:
+                self._line(line)
+            else:
+                self.tally.lines += 1
                 self.tally.too_long += 1
                 self._tell(b"", _TOO_LONG)
-            else:
-                self._line(line)
 
     def _line(self, line: bytes) -> None:
+        """Counted when it has been read: a signal may come meanwhile, and then it is neither understood nor not."""
         try:
             records = parse(line, self._by)
         except DoubtError as doubt:
+            self.tally.lines += 1
             self.tally.doubtful += 1
             self._tell(line, str(doubt))
             return
         for record in records:
-            self.collector.add(record, self.tally.lines)
+            self.collector.add(record, self.tally.lines + 1)
+        self.tally.lines += 1
         if records:
             self.tally.understood += 1
         else:
