@@ -242,3 +242,11 @@ def locked(path: Path) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def test_patience_is_only_for_who_did_not_say_how_many(box: Box) -> None:
+    """--reps 5 is five, however long they take; the default is five, or three on a box where they take too long."""
+    for words, patience in (((), 100 * 10**9), (("--reps", "5"), None)):
+        code, found = box.document("handoff", *SMALL[:-2], *words)
+        params = found["params"]
+        assert (code, params["reps"], params["patience_ns"]) == (0, 5, patience)

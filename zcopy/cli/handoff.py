@@ -136,7 +136,15 @@ def command(
         ),
     ] = None,
     scatter: Annotated[bool, typer.Option("--scatter", help="Adopt into a fragmented cache.")] = False,
-    reps: Annotated[int, typer.Option("--reps", metavar="N", help="Timed repetitions of each case.")] = 5,
+    reps: Annotated[
+        int | None,
+        typer.Option(
+            "--reps",
+            metavar="N",
+            help="Timed repetitions of each case.",
+            show_default="5, or 3 on a slow box",
+        ),
+    ] = None,
     state_dir: Annotated[
         list[str] | None,
         typer.Option(
@@ -257,7 +265,8 @@ def command(
             populate=choose(populate, p.POPULATES, "--populate"),
             passing=choose(passing, p.PASSES, "--pass") or ("scm",),
             scatter=scatter,
-            reps=reps,
+            reps=p.REPS if reps is None else reps,
+            patience_ns=p.PATIENCE_NS if reps is None else None,
             state_dirs=state_dirs_of(app, state_dir, routes),
             provider=one_of(provider, p.PROVIDERS, "--provider"),
             provider_cmd=command_words(provider_cmd) if provider_cmd is not None else (),

@@ -77,7 +77,7 @@ def test_everything_that_decides_a_run_is_in_its_document() -> None:
         "cache": replace(TINY, v_trans=True), "lengths": (Length(11, 100),), "routes": ("pipe",), "buffers": ("anon",),
         "regions": ("fresh",), "populate": ("map",), "passing": ("inherit",), "scatter": True, "reps": 9,
         "state_dirs": (), "provider": "asan", "provider_cmd": ("x",), "listen": "x", "inject": "short",
-        "kernel": "base", "deadline_ns": 10**9, "seed": 2,
+        "kernel": "base", "deadline_ns": 10**9, "seed": 2, "patience_ns": 1,
     }  # fmt: skip
     for name, value in changed.items():
         assert params(**{name: value}).document() != params().document(), name

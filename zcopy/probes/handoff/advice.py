@@ -34,6 +34,14 @@ def uncounted(io: Io | None) -> Warning_ | None:
     )
 
 
+def fewer(length: str, done: int, asked: int) -> Warning_:
+    """The medians of this length stand on fewer samples than those of a run on another box."""
+    return Warning_(
+        "fewer-reps",
+        f"{length}: {done} of {asked} rounds, a further one would take too long on this box (--reps {asked} takes it)",
+    )
+
+
 def advise(rows: Sequence[Row]) -> Iterator[Warning_]:
     """Warnings about ways that were measured to lose. The rows are those of one length."""
     ok = [row for row in rows if row.outcome is Outcome.OK]

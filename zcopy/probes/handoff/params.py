@@ -18,6 +18,8 @@ POPULATES: Final = ("none", "map", "prefault")
 PASSES: Final = ("scm", "inherit")
 PROVIDERS: Final = ("plain", "asan")
 INJECTS: Final = tuple(each.name.lower().replace("_", "-") for each in Inject if each)
+REPS: Final = 5
+PATIENCE_NS: Final = 100 * 10**9  # of a run without --reps: with what its last round takes, below two minutes
 _MOST_REGION: Final = 1 << 46
 
 
@@ -41,7 +43,8 @@ class HandoffParams:
     populate: tuple[str, ...] = ()
     passing: tuple[str, ...] = ("scm",)
     scatter: bool = False
-    reps: int = 5
+    reps: int = REPS
+    patience_ns: int | None = None  # of a run: see `Rounds`. None: every repetition, however long it takes
     state_dirs: tuple[str, ...] = ()
     provider: str = "plain"
     provider_cmd: tuple[str, ...] = ()
@@ -99,6 +102,7 @@ class HandoffParams:
             "pass": list(self.passing),
             "scatter": self.scatter,
             "reps": self.reps,
+            "patience_ns": self.patience_ns,
             "state_dir": list(self.state_dirs),
             "provider": self.provider,
             "provider_cmd": list(self.provider_cmd),

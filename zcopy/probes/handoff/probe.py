@@ -19,13 +19,14 @@ from zcopy.model import Json, Outcome, Row, Warning_
 from zcopy.native.calls import ExhaustedError
 from zcopy.native.listener import Listener
 from zcopy.probes.base import Context, Plan, Probe
-from zcopy.probes.handoff.advice import advise, misread_switch, uncounted
+from zcopy.probes.handoff.advice import advise, fewer, misread_switch, uncounted
 from zcopy.probes.handoff.arm import Arm
 from zcopy.probes.handoff.derived import finished
 from zcopy.probes.handoff.evidence import Io
 from zcopy.probes.handoff.moved import CopyArm, FileArm, PipeArm
 from zcopy.probes.handoff.params import HandoffParams, Length, Variant, variants
 from zcopy.probes.handoff.room import Needs, Room, Sizes, needs
+from zcopy.probes.handoff.rounds import Rounds
 from zcopy.probes.handoff.shared import FreshArm, ReusedArm
 from zcopy.probes.handoff.stage import Bench, Stage
 
@@ -69,6 +70,7 @@ class HandoffProbe(Probe):
         self._open: list[Arm] = []  # of the length under way
         self._absent: list[Row] = []  # its variants that are not measured
         self._complete: deque[Row] = deque()  # rows of a length that is over, not yet handed out
+        self._until_ns: int | None = None  # when the run's patience ends
 
     def params(self) -> Mapping[str, Json]:
         return self._params.document()
@@ -97,6 +99,8 @@ class HandoffProbe(Probe):
         return Plan(tuple(cases), memory, disk, int(moved * _PLAN_NS_PER_BYTE))
 
     def measure(self, context: Context) -> Generator[Row, None, None]:
+        if self._params.patience_ns is not None:
+            self._until_ns = context.ticks() + self._params.patience_ns
         bench_random = Random(self._params.seed)
         place = self._params.listen
         with Listener(Path(place)) if place else nullcontext() as listener:
@@ -174,12 +178,16 @@ class HandoffProbe(Probe):
         for arm in self._open:
             context.progress(f"{what}: preparing {arm.variant.route} ({arm.variant.region})", at, total)
             arm.run("prepare")
-        for rep in range(self._params.reps):
+        done = 0
+        for rep in Rounds(self._params.reps, self._until_ns, context.ticks):
             order = [arm for arm in self._open if arm.outcome is None]
             bench.random.shuffle(order)
             for arm in order:
                 context.progress(f"{what}: round {rep + 1}, {arm.variant.route}", at + 1 + rep, total)
                 arm.run("sample")
+            done = rep + 1
+        if done < self._params.reps:
+            context.warn(fewer(what, done, self._params.reps))
 
     def _admitted(
         self, host: Host, length: Length, room: Room
