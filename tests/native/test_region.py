@@ -15,6 +15,7 @@ import pytest
 
 from zcopy.native import _zc, fds
 from zcopy.native.calls import NativeError
+from zcopy.native.maintenance import Maintenance
 from zcopy.native.region import Region
 from zcopy.units import MIB
 
@@ -161,7 +162,7 @@ def test_cpu_access_to_a_dmabuf_is_bracketed(
     monkeypatch: pytest.MonkeyPatch, write: bool, flags: int
 ) -> None:
     syncs = Syncs()
-    monkeypatch.setattr("zcopy.native.region.lib", syncs)
+    monkeypatch.setattr("zcopy.native.maintenance.lib", syncs)
     with Region(-1, SIZE, dmabuf=True) as one:
         with pytest.raises(KeyError), one.access(write=write):
             assert syncs.asked == [flags]
@@ -171,10 +172,69 @@ def test_cpu_access_to_a_dmabuf_is_bracketed(
 
 def test_other_memory_needs_no_bracket(monkeypatch: pytest.MonkeyPatch) -> None:
     syncs = Syncs()
-    monkeypatch.setattr("zcopy.native.region.lib", syncs)
+    monkeypatch.setattr("zcopy.native.maintenance.lib", syncs)
     with Region(-1, SIZE) as one, one.access(write=True) as view:
         view[0] = 1
     assert syncs.asked == []
+
+
+class Told(Maintenance):
+    """Maintenance that only takes down what it is told."""
+
+    ranged = True
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[bool, bool, bool, int, int]] = []
+        self.closed = 0
+
+    def sync(self, *, end: bool, read: bool, write: bool, offset: int, size: int) -> int:
+        self.calls.append((end, read, write, offset, size))
+        return 7
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_the_maintenance_of_a_device_is_the_regions() -> None:
+    told = Told()
+    with Region(fds.memfd("zcopy-test", SIZE), SIZE, maintenance=told) as one:
+        assert (one.synced, one.ranged, one.dmabuf) == (True, True, False)
+        assert one.begin() == one.end(write=True) == 7
+        one.sync(end=True, read=False, write=True, offset=4096, size=64)
+        assert told.closed == 0
+    assert told.closed == 1
+    assert told.calls == [
+        (False, True, False, 0, SIZE), (True, True, True, 0, SIZE), (True, False, True, 4096, 64),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="closed"):
+        one.sync(end=True, read=True, write=True)
+
+
+@pytest.mark.parametrize(
+    "asked, told",
+    [
+        ((SIZE - 64, 128), (SIZE - 64, 64)),
+        ((SIZE, 1), (SIZE, 0)),
+        ((2 * SIZE, SIZE), (SIZE, 0)),
+        ((-4096, 4096), (0, 4096)),
+        ((0, -1), (0, 0)),
+        ((1 << 63, 1 << 63), (SIZE, 0)),
+        ((64, None), (64, SIZE - 64)),
+    ],
+)
+def test_a_range_never_leaves_the_buffer(asked: tuple[int, int | None], told: tuple[int, int]) -> None:
+    """One driver takes the host down for a range beyond its buffer."""
+    one = Told()
+    with Region(fds.memfd("zcopy-test", SIZE), SIZE, maintenance=one) as region:
+        region.sync(end=True, read=True, write=True, offset=asked[0], size=asked[1])
+    assert one.calls[0][3:] == told
+
+
+def test_what_cannot_be_mapped_gives_its_maintenance_back() -> None:
+    told = Told()
+    with pytest.raises(NativeError):
+        Region.owning(fds.memfd("zcopy-test", SIZE), 1 << 60, maintenance=told)
+    assert told.closed == 1
 
 
 def test_a_refused_bracket_is_an_error(region: Callable[[int], Region]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from zcopy.native._zc import ffi, lib
 from zcopy.native.calls import NativeError, check
+from zcopy.native.maintenance import DmaBufSync, Maintenance, Unneeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +44,33 @@ class Region:
     mapping that an importing driver hands out. Views keep the memory mapped; `close` is idempotent.
     """
 
-    def __init__(self, fd: int, size: int, *, dmabuf: bool = False) -> None:
-        """Maps `size` bytes of `fd` and takes it over (-1: anonymous memory).
+    def __init__(
+        self, fd: int, size: int, *, dmabuf: bool = False, maintenance: Maintenance | None = None
+    ) -> None:
+        """Maps `size` bytes of `fd` and takes it over (-1: anonymous memory), and `maintenance` with it.
 
-        Raises NativeError, and then `fd` still belongs to the caller.
+        Without `maintenance`, a dma-buf has DMA_BUF_IOCTL_SYNC and other memory needs none. Raises NativeError, and
+        then `fd` and `maintenance` still belong to the caller.
         """
         self._mapping: _Mapping | None = _Mapping(fd, size)
         self.size = size
         self.dmabuf = dmabuf
+        self._maintenance = maintenance or (DmaBufSync(fd) if dmabuf else Unneeded())
 
     @classmethod
-    def owning(cls, fd: int, size: int, *, dmabuf: bool = False) -> Region:
-        """The region of a new descriptor, which is closed where it cannot be mapped. Raises NativeError."""
+    def owning(
+        cls, fd: int, size: int, *, dmabuf: bool = False, maintenance: Maintenance | None = None
+    ) -> Region:
+        """The region of a new descriptor, which is closed where it cannot be mapped, with its `maintenance`.
+
+        Raises NativeError.
+        """
         try:
-            return cls(fd, size, dmabuf=dmabuf)
+            return cls(fd, size, dmabuf=dmabuf, maintenance=maintenance)
         except NativeError:
             os.close(fd)
+            if maintenance is not None:
+                maintenance.close()
             raise
 
     @property
@@ -97,23 +109,36 @@ class Region:
         at = ffi.gc(ffi.cast("uint8_t *", raw.at), partial(_nothing, raw))
         return memoryview(ffi.buffer(at, self.size))
 
-    def begin(self, *, write: bool = False) -> int:
-        """Opens CPU access; what that took, in ns. Raises NativeError.
+    @property
+    def synced(self) -> bool:
+        """Whether CPU access to this memory has to be opened and closed at all."""
+        return not isinstance(self._maintenance, Unneeded)
 
-        DMA_BUF_IOCTL_SYNC with START on a dma-buf; on other memory it is nothing and takes 0.
-        """
+    @property
+    def ranged(self) -> bool:
+        """Whether `sync` is for the bytes it names; else it is always for the whole buffer."""
+        return self._maintenance.ranged
+
+    def begin(self, *, write: bool = False) -> int:
+        """Opens CPU access to all of it; what that took, in ns (0 where nothing is needed). Raises NativeError."""
         return self.sync(end=False, read=True, write=write)
 
     def end(self, *, write: bool = False) -> int:
         """Closes what `begin` opened with the same `write`; what that took, in ns. Raises NativeError."""
         return self.sync(end=True, read=True, write=write)
 
-    def sync(self, *, end: bool, read: bool, write: bool) -> int:
-        """One DMA_BUF_IOCTL_SYNC by its direction, in ns; nothing and 0 on other memory. Raises NativeError."""
-        if not self.dmabuf:
-            return 0
-        flags = (lib.ZC_SYNC_END if end else 0) | (lib.ZC_SYNC_READ if read else 0)
-        return check(lib.zc_timed_sync(self.fd, flags | (lib.ZC_SYNC_WRITE if write else 0)))
+    def sync(self, *, end: bool, read: bool, write: bool, offset: int = 0, size: int | None = None) -> int:
+        """One call of this memory's maintenance, in ns, for `size` bytes from `offset` (None: to the end).
+
+        The range is clamped to the buffer: one driver takes the whole box down for a range beyond it. Raises
+        NativeError.
+        """
+        if self.closed:
+            raise ValueError("the region is closed")
+        offset = max(0, min(offset, self.size))
+        most = self.size - offset
+        within = most if size is None else max(0, min(size, most))
+        return self._maintenance.sync(end=end, read=read, write=write, offset=offset, size=within)
 
     @contextmanager
     def access(self, *, write: bool = False) -> Iterator[memoryview]:
@@ -142,6 +167,7 @@ class Region:
 
     def close(self) -> None:
         """Gives the memory back, as soon as no view of it is left."""
+        self._maintenance.close()
         self._mapping = None
 
     def __enter__(self) -> Region:
