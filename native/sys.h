@@ -38,7 +38,9 @@ int zc_sys_setsockopt(int fd, int level, int name, const void *value, unsigned b
 int zc_sys_getsockopt(int fd, int level, int name, void *value, unsigned *bytes);
 /* Waits until fd is readable or its peer is gone: 1 ready, 0 timed out. A negative timeout waits for ever. */
 int zc_sys_poll_in(int fd, int timeout_ms);
-/* The same for two: a mask, 1 for the first and 2 for the second. */
+/* Until fd can be written to. */
+int zc_sys_poll_out(int fd, int timeout_ms);
+/* The first for two: a mask, 1 for the first and 2 for the second. */
 int zc_sys_poll_two(int first, int second, int timeout_ms);
 
 uint64_t zc_sys_now(void);          /* CLOCK_MONOTONIC, ns: comparable between the processes of one box */

@@ -71,10 +71,13 @@ int zc_sys_getsockopt(int fd, int level, int name, void *value, unsigned *bytes)
     return result(status);
 }
 
-int zc_sys_poll_in(int fd, int timeout_ms) {
-    struct pollfd one = {.fd = fd, .events = POLLIN};
+static int poll_one(int fd, short events, int timeout_ms) {
+    struct pollfd one = {.fd = fd, .events = events};
     return result(poll(&one, 1, timeout_ms));
 }
+
+int zc_sys_poll_in(int fd, int timeout_ms) { return poll_one(fd, POLLIN, timeout_ms); }
+int zc_sys_poll_out(int fd, int timeout_ms) { return poll_one(fd, POLLOUT, timeout_ms); }
 
 int zc_sys_poll_two(int first, int second, int timeout_ms) {
     struct pollfd two[2] = {{.fd = first, .events = POLLIN}, {.fd = second, .events = POLLIN}};

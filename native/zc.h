@@ -3,6 +3,7 @@
 #include "cells.h"
 #include "decoder.h"
 #include "fdpass.h"
+#include "fence.h"
 #include "fill.h"
 #include "kernels.h"
 #include "mapping.h"

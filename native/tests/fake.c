@@ -144,6 +144,9 @@ WRAP(int, getsockopt, (int fd, int level, int name, void *value, unsigned *bytes
 WRAP(int, poll_in, (int fd, int timeout_ms))
     return __real_zc_sys_poll_in(fd, timeout_ms);
 }
+WRAP(int, poll_out, (int fd, int timeout_ms))
+    return __real_zc_sys_poll_out(fd, timeout_ms);
+}
 WRAP(int, poll_two, (int first, int second, int timeout_ms))
     return __real_zc_sys_poll_two(first, second, timeout_ms);
 }

@@ -8,6 +8,9 @@ import pytest
 
 from zcopy.buffers import registry
 from zcopy.buffers.base import Buffer
+from zcopy.buffers.dmaheap import DmaHeap
+from zcopy.buffers.drm import DrmDumb
+from zcopy.buffers.memfd import Memfd
 from zcopy.errors import UsageError
 from zcopy.host import Host
 
@@ -121,3 +124,21 @@ def test_looking_for_kinds_leaves_nothing_behind(everything: Host, real: Host) -
     for host in (everything, real):
         for kind in registry.kinds(host):
             kind.unavailable(host)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Memfd(), "cached"),
+        (DrmDumb("card0", "vgem"), "write-combine"),
+        (DrmDumb("card0", "qxl"), "cached"),
+        (DrmDumb("card0", "unheard"), None),
+        (DrmDumb("card1"), None),
+        (DmaHeap("system"), "cached"),
+        (DmaHeap("system-uncached"), None),
+    ],
+)
+def test_how_a_kind_is_mapped_is_said_only_where_it_is_known(
+    kind: Buffer, said: str | None, tree: Callable[[str], Host]
+) -> None:
+    assert kind.declared(tree("")) == said

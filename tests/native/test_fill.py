@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from zcopy.buffers.memfd import sealed
 from zcopy.native.calls import NativeError
-from zcopy.native.fill import CONSTANT, MEMSET_BYTE, Team, fill, find_mover, movers, read_through, touch
+from zcopy.native.fill import (
+    CONSTANT,
+    MEMSET_BYTE,
+    Span,
+    Team,
+    fill,
+    find_mover,
+    movers,
+    read_through,
+    touch,
+)
 from zcopy.native.region import Region
 
 SIZE = 1 << 18
@@ -42,16 +52,19 @@ def test_what_every_box_has() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
-@given(size=st.integers(1, SIZE - 1), threads=st.integers(1, 4))
+@given(ends=st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)).filter(lambda ends: ends[0] != ends[1]),
+       threads=st.integers(1, 4))  # fmt: skip
 def test_every_byte_and_no_other(
-    way: object, size: int, threads: int, source: Region, target: Region
+    way: object, ends: tuple[int, int], threads: int, source: Region, target: Region
 ) -> None:
+    first, end = sorted(ends)
+    span = Span(first, end - first)
     target.view()[:] = b"\xee" * SIZE
-    assert fill(target, source, size, way, Team(threads, repeat=2)) >= 0  # type: ignore[arg-type]
+    assert fill(target, source, span, way, Team(threads, repeat=2)) >= 0  # type: ignore[arg-type]
     seen = bytes(target.view())
-    expected = bytes([MEMSET_BYTE]) * size if way.method == CONSTANT else bytes(source.view()[:size])  # type: ignore[attr-defined]
-    assert seen[:size] == expected
-    assert seen[size:] == b"\xee" * (SIZE - size)
+    expected = bytes([MEMSET_BYTE]) * span.size if way.method == CONSTANT else bytes(source.view()[first:end])  # type: ignore[attr-defined]
+    assert seen[first:end] == expected
+    assert seen[:first] + seen[end:] == b"\xee" * (SIZE - span.size)
 
 
 @pytest.mark.parametrize("size", [0, -1, SIZE + 1])
@@ -59,7 +72,9 @@ def test_sizes_outside_are_refused_before_anything_is_written(
     size: int, source: Region, target: Region
 ) -> None:
     for call in (
-        lambda: fill(target, source, size, WAYS[0]),
+        lambda: fill(target, source, Span(0, size), WAYS[0]),
+        lambda: fill(target, source, Span(-1, 64), WAYS[0]),
+        lambda: fill(target, source, Span(SIZE - 63, 64), WAYS[0]),
         lambda: touch(target, size),
         lambda: read_through(target, size),
     ):
@@ -69,15 +84,15 @@ def test_sizes_outside_are_refused_before_anything_is_written(
 
 def test_threads_and_cpus_that_do_not_go_together_are_refused(source: Region, target: Region) -> None:
     with pytest.raises(ValueError, match="threads"):
-        fill(target, source, SIZE, WAYS[0], Team(2, (0,)))
+        fill(target, source, Span(0, SIZE), WAYS[0], Team(2, (0,)))
     for threads in (0, 257):
         with pytest.raises(NativeError) as caught:
-            fill(target, source, SIZE, WAYS[0], Team(threads))
+            fill(target, source, Span(0, SIZE), WAYS[0], Team(threads))
         assert caught.value.name == "EINVAL"
     before = os.sched_getaffinity(0)
     with pytest.raises(NativeError):
-        fill(target, source, SIZE, WAYS[0], Team(1, (1023,)))
-    fill(target, source, SIZE, WAYS[0], Team(1, (min(before),)))
+        fill(target, source, Span(0, SIZE), WAYS[0], Team(1, (1023,)))
+    fill(target, source, Span(0, SIZE), WAYS[0], Team(1, (min(before),)))
     assert os.sched_getaffinity(0) == before
 
 

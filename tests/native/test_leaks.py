@@ -92,6 +92,8 @@ def a_region_from_its_start_to_its_end() -> None:
 @scenario
 def access_to_what_is_no_dmabuf() -> None:
     with region.Region(fds.memfd("leak", 4096), 4096, dmabuf=True) as one:
+        for write in (False, True):
+            assert one.wait(write=write, timeout_ms=0) >= 0  # a file is always ready
         for step in (one.begin, one.end):
             with refused():
                 step()
@@ -330,9 +332,9 @@ def memory_filled_by_everything_there_is() -> None:
             assert fill.find_mover(mover.method, mover.isa) == mover
             assert hash(mover) == hash(mover.name)
             for threads, cpus in ((1, ()), (3, ()), (1, (min(os.sched_getaffinity(0)),))):
-                assert fill.fill(to, source, MIB, mover, fill.Team(threads, cpus)) > 0
+                assert fill.fill(to, source, fill.Span(0, MIB), mover, fill.Team(threads, cpus)) > 0
         with pytest.raises(NativeError):
-            fill.fill(to, source, MIB, mover, fill.Team(2, (0, 1023)))
+            fill.fill(to, source, fill.Span(0, MIB), mover, fill.Team(2, (0, 1023)))
         with pytest.raises(ValueError, match="no way to fill"):
             fill.find_mover("by hand")
         assert fill.touch(to, MIB)[0] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from zcopy.buffers.base import Buffer, Capabilities
 from zcopy.errors import MeasurementError
@@ -10,11 +11,17 @@ from zcopy.model import Json
 from zcopy.native.calls import NativeError, refused
 from zcopy.native.region import Region
 
+if TYPE_CHECKING:
+    from zcopy.host import Host
+
 
 class Anon(Buffer):
     name = "anon"
     summary = "anonymous memory (no descriptor: cannot be handed over)"
     capabilities = Capabilities(exportable=False, populates=True)
+
+    def declared(self, host: Host) -> str | None:
+        return "cached"
 
     def allocate(self, size: int, label: str) -> Region:
         try:

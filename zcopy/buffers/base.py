@@ -65,6 +65,13 @@ class Buffer(ABC):
         """The largest size in bytes that the kind itself allows here, and the name of that limit; None: no own one."""
         return None
 
+    def declared(self, host: Host) -> str | None:
+        """How the driver maps it for the CPU: ``cached``, ``write-combine`` or ``uncached``; None where unknown.
+
+        Known from the drivers' sources: no call tells user space, which is why `fill` measures it too.
+        """
+        return None
+
     def devices(self, host: Host) -> tuple[str, ...]:
         """The devices that measuring with this kind occupies beside the CPU, by the names of their locks (`gpu0`).
 

@@ -35,6 +35,10 @@ class DmaHeap(Buffer):
     def missing(self, host: Host) -> str | None:
         return cannot_open(host, "dma-heap", self._node, lambda: self._absent(host))
 
+    def declared(self, host: Host) -> str | None:
+        # Heaps of vendors may map as they like (system-uncached of Rockchip): of those nothing is known.
+        return "cached" if self.heap == _USUAL else None
+
     def drivers(self) -> tuple[str, ...]:
         return (f"{self.heap}_heap",)
 

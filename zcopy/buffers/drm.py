@@ -23,6 +23,11 @@ _FIRST: Final = "card0"
 _VGEM: Final = ("vgem", "CONFIG_DRM_VGEM")  # a card that needs no hardware
 # exp_name is the module's that registered the dma-buf operations: "drm" for all that use the core's, else the driver's.
 _CORE: Final = "drm"
+# How dumb buffers are mapped, by module, where page tables were looked at (Linux 6.12 and 7.3).
+_MAPS: Final = {
+    "vgem": "write-combine", "virtio_gpu": "cached", "cirrus": "cached", "cirrus_qemu": "cached", "qxl": "cached",
+    "bochs": "cached",
+}  # fmt: skip
 
 
 class DrmDumb(Buffer):
@@ -36,6 +41,9 @@ class DrmDumb(Buffer):
 
     def missing(self, host: Host) -> str | None:
         return cannot_open(host, "drm-card", self._node, lambda: self._absent(host))
+
+    def declared(self, host: Host) -> str | None:
+        return _MAPS.get(self._driver or "")
 
     def devices(self, host: Host) -> tuple[str, ...]:
         return locks(host, self._node)

@@ -31,6 +31,9 @@ class Memfd(Buffer):
     summary = "sealed memfd on base pages"
     capabilities = Capabilities(exportable=True, sparse=True, populates=True)
 
+    def declared(self, host: Host) -> str | None:
+        return "cached"
+
     def allocate(self, size: int, label: str) -> Region:
         try:
             return sealed(label, self.room(size))

@@ -27,6 +27,9 @@ class Udmabuf(Buffer):
     summary = "dma-buf over a sealed memfd"
     capabilities = Capabilities(exportable=True, dmabuf=True)
 
+    def declared(self, host: Host) -> str | None:
+        return "cached"
+
     def missing(self, host: Host) -> str | None:
         return cannot_open(
             host, "udmabuf", _NODE, lambda: f"this box has no {_NODE}: {how_to_load(host, *_MODULE)}"

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 EPILOG = examples(
     "zcopy fill                                   # memfd against ordinary memory, four sizes",
     "zcopy fill --buffer udmabuf,dma-heap:system --size 1MiB,64MiB",
+    "zcopy fill --buffer udmabuf --size 64MiB --range 64,4KiB,1MiB --sync clean",
     "zcopy fill --buffer all --method memcpy,nt --threads 1,2 --json",
 )
 
@@ -76,6 +77,15 @@ def command(
             show_default="all that mean something",
         ),
     ] = None,
+    range_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range",
+            metavar="LIST",
+            help="Fill and sync only so many bytes of each buffer, beside all of it.",
+            show_default="all of it",
+        ),
+    ] = None,
     threads: Annotated[
         list[str] | None,
         typer.Option("--threads", metavar="LIST", help="Threads that fill.", show_default="1"),
@@ -112,10 +122,11 @@ def command(
 
         params = p.FillParams(
             buffers=buffers_of(buffer, Host.read()) or ("memfd",),
-            sizes=_sizes(size or [_SIZES]),
+            sizes=_sizes(size or [_SIZES], "--size"),
             methods=choose(method, p.METHODS, "--method") or ("memcpy", "nt", "movsb", "auto"),
             isa=_isa(isa),
             syncs=choose(sync, p.SYNCS, "--sync"),
+            ranges=_sizes(range_, "--range"),
             threads=split_numbers(threads or ["1"], "--threads"),
             cpus=tuple(sorted(parse_cpus(cpus))) if cpus else (),
             reps=reps,
@@ -128,13 +139,13 @@ def command(
         return measure(app, results, probe, common, fill_report)
 
 
-def _sizes(words: list[str]) -> tuple[int, ...]:
+def _sizes(words: list[str] | None, option: str) -> tuple[int, ...]:
     from zcopy.units import parse_size
 
     try:
-        return tuple(dict.fromkeys(parse_size(word) for word in split_list(words, "--size")))
+        return tuple(dict.fromkeys(parse_size(word) for word in split_list(words, option)))
     except ValueError as error:
-        raise UsageError(f"--size: {error}") from error
+        raise UsageError(f"{option}: {error}") from error
 
 
 def _isa(name: str) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = (
     Column("size", "size", kind=Kind.BYTES, priority=0),
+    Column("range", "range", kind=Kind.BYTES, priority=1),
     Column("buffer", "buffer", kind=Kind.ID, priority=0),
     Column("caching", "caching", kind=Kind.ID, priority=3),
     Column("method", "method", kind=Kind.ID, priority=0),
@@ -25,6 +26,8 @@ _COLUMNS: Final = (
     Column("p90", "p90", kind=Kind.NS, priority=5),
     Column("gbps", "written", kind=Kind.RATE, priority=0),
     Column("gbps_with_sync", "with sync", kind=Kind.RATE, priority=2),
+    Column("sync_ns", "sync cost", kind=Kind.NS, priority=2),
+    Column("fence", "fence", kind=Kind.NS, priority=6),
     Column("sync_share", "sync share", kind=Kind.NUMBER, priority=3),
     Column("vs_memcpy", "vs memcpy", "times", kind=Kind.NUMBER, priority=1),
     Column("first_touch", "first touch", kind=Kind.NS, priority=5),
@@ -37,8 +40,19 @@ _COLUMNS: Final = (
 def fill_report(run: Run) -> Report:
     """The table with the saving of each sync policy; TSV and CSV get every case key, median and extra."""
     rows = tuple(_cells(row) for row in run.rows)
-    table = Table("fill from cached memory", _COLUMNS, rows, (*_savings(run.rows), *_reasons(run)))
+    columns = _columns(rows)
+    keys = {column.key for column in columns}
+    rows = tuple({key: value for key, value in row.items() if key in keys} for row in rows)
+    table = Table("fill from cached memory", columns, rows, (*_savings(run.rows), *_reasons(run)))
     return Report((table,), run.document, flat=run_report(run).flat)
+
+
+def _columns(rows: tuple[dict[str, Cell], ...]) -> tuple[Column, ...]:
+    """Without those of syncs and ranges where this run has none."""
+    hidden = {"range"} if all(row["range"] is None for row in rows) else set()
+    if all(row["sync_ns"] is None for row in rows):
+        hidden |= {"sync_ns", "fence", "sync_share", "gbps_with_sync"}
+    return tuple(column for column in _COLUMNS if column.key not in hidden)
 
 
 def _cells(row: Row) -> dict[str, Cell]:
@@ -47,7 +61,8 @@ def _cells(row: Row) -> dict[str, Cell]:
     mover = row.extra.get("mover")
     method, sync, threads = (row.case.get(key) for key in ("method", "sync", "threads"))
     cells: dict[str, Cell] = {
-        "size": row.bytes,
+        "size": _number(row.case.get("size", row.bytes)),
+        "range": _number(row.case.get("range")),
         "buffer": str(row.case["buffer"]),
         "method": f"auto: {mover}"
         if method == "auto" and mover
@@ -63,11 +78,20 @@ def _cells(row: Row) -> dict[str, Cell]:
     for key in ("caching", "gbps_with_sync", "sync_share", "vs_memcpy", "faults"):
         value = row.extra.get(key)
         cells[key] = value if ok and isinstance(value, str | int | float) else None
-    for phase in ("fill", "first_touch"):
-        cells[phase] = row.median_ns.get(phase) if ok else None
+    for key, phase in (
+        ("fill", "fill"),
+        ("first_touch", "first_touch"),
+        ("fence", "fence"),
+        ("sync_ns", "sync"),
+    ):
+        cells[key] = row.median_ns.get(phase) if ok else None
     cells["p10"] = percentile(fills, 0.1) if ok else None
     cells["p90"] = percentile(fills, 0.9) if ok else None
     return cells
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _savings(rows: tuple[Row, ...]) -> list[str]:
@@ -88,7 +112,7 @@ def _savings(rows: tuple[Row, ...]) -> list[str]:
 
 
 def _which(row: Row) -> tuple[object, ...]:
-    return row.case["buffer"], row.case["method"], row.bytes, row.case["threads"]
+    return (row.case["size"], *(row.case.get(key) for key in ("buffer", "method", "range", "threads")))
 
 
 def _reasons(run: Run) -> list[str]:
@@ -103,10 +127,10 @@ def _reasons(run: Run) -> list[str]:
 
 def plan_table(plan: Plan) -> Table:
     """What a run would measure, and what it would take."""
-    keys = ("buffer", "method", "sync", "threads", "size")
-    kinds = {"size": Kind.BYTES, "threads": Kind.COUNT}
+    keys = ("buffer", "method", "sync", "threads", "size", "range")
+    kinds = {"size": Kind.BYTES, "range": Kind.BYTES, "threads": Kind.COUNT}
     columns = tuple(Column(key, key, kind=kinds.get(key, Kind.ID), priority=1) for key in keys)
-    rows = tuple({key: _plain(case[key]) for key in keys} for case in plan.cases)
+    rows = tuple({key: _plain(case.get(key)) for key in keys} for case in plan.cases)
     note = f"at most {size_text(plan.memory)} of memory at a time, about {duration_text(plan.duration_ns)}"
     return Table("plan: nothing was measured", columns, rows, (note,))
 

@@ -68,20 +68,38 @@ class Team:
 ALONE: Final = Team()
 
 
-def fill(to: Region, source: Region, size: int, mover: Mover, team: Team = ALONE) -> int:
-    """Moves the first `size` bytes of `source` to `to`, `team.repeat` times; ns from all threads' start to the last
-    one's end, of all repetitions together. Raises NativeError.
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a buffer: `size` of them from `offset` on."""
+
+    offset: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+
+def fill(to: Region, source: Region, span: Span, mover: Mover, team: Team = ALONE) -> int:
+    """Moves the bytes of `span` from `source` to the same place in `to`, `team.repeat` times; ns from all threads'
+    start to the last one's end, of all repetitions together. Raises NativeError.
     """
     threads, cpus = team.threads, team.cpus
-    if not 0 < size <= min(to.size, source.size) or (cpus and len(cpus) != threads):
+    if not _within(span, min(to.size, source.size)) or (cpus and len(cpus) != threads):
         raise ValueError(
-            f"{size} bytes from {source.size} into {to.size} by {threads} threads on {list(cpus)}"
+            f"{span.size} bytes from {span.offset} on, of {source.size} into {to.size},"
+            f" by {threads} threads on {list(cpus)}"
         )
     keep = ffi.new("int32_t[]", list(cpus)) if cpus else ffi.NULL
-    job = ffi.new("zc_fill_job *", (mover.raw, to.pointer, source.pointer, size, threads, team.repeat, keep))
+    ends = (to.pointer + span.offset, source.pointer + span.offset)
+    job = ffi.new("zc_fill_job *", (mover.raw, *ends, span.size, threads, team.repeat, keep))
     ns = ffi.new("uint64_t *")
     check(lib.zc_fill(job, ns))
     return int(ns[0])
+
+
+def _within(span: Span, size: int) -> bool:
+    return span.offset >= 0 and span.size > 0 and span.end <= size
 
 
 def touch(region: Region, size: int, page: int = 4096) -> tuple[int, int]:

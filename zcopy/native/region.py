@@ -140,6 +140,17 @@ class Region:
         within = most if size is None else max(0, min(size, most))
         return self._maintenance.sync(end=end, read=read, write=write, offset=offset, size=within)
 
+    def wait(self, *, write: bool, timeout_ms: int) -> int:
+        """Waits for the device's work on a dma-buf, as a SYNC for reading or for writing would; what that took, in ns.
+
+        0 on other memory. Raises NativeError (ETIMEDOUT at the deadline).
+        """
+        if not self.dmabuf:
+            return 0
+        return check(
+            lib.zc_wait_fences(self.fd, lib.ZC_SYNC_WRITE if write else lib.ZC_SYNC_READ, timeout_ms)
+        )
+
     @contextmanager
     def access(self, *, write: bool = False) -> Iterator[memoryview]:
         """The bytes inside a paired begin and end."""

@@ -12,12 +12,11 @@ import pytest
 from zcopy.errors import Exit, Stopped, UsageError
 from zcopy.host import Host
 from zcopy.model import Outcome, Row
-from zcopy.native.fill import find_mover, movers
+from zcopy.native.fill import movers
 from zcopy.probes.base import Context
 from zcopy.probes.fill import arm
 from zcopy.probes.fill.params import METHODS, FillParams
 from zcopy.probes.fill.probe import FillProbe
-from zcopy.probes.fill.stage import caching
 from zcopy.stats import median
 from zcopy.units import KIB, MIB
 
@@ -99,8 +98,8 @@ def test_a_fill_that_does_nothing_is_seen(stops_at: int, run: Fill, monkeypatch:
     """From its first fill on, or only later, when the bytes of an earlier one lie there."""
     real, calls = arm.fill, iter(range(1000))
 
-    def lazy(to: Any, source: Any, size: int, mover: Any, team: Any) -> int:
-        return real(to, source, size, mover, team) if next(calls) < stops_at else 1000
+    def lazy(to: Any, source: Any, span: Any, mover: Any, team: Any) -> int:
+        return real(to, source, span, mover, team) if next(calls) < stops_at else 1000
 
     monkeypatch.setattr(arm, "fill", lazy)
     (row,) = run(buffers=("anon",), methods=("memcpy",), reps=4)
@@ -111,8 +110,8 @@ def test_a_fill_that_does_nothing_is_seen(stops_at: int, run: Fill, monkeypatch:
 def test_a_fill_that_misses_a_byte_is_seen_with_its_place(run: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
     real = arm.fill
 
-    def careless(to: Any, source: Any, size: int, mover: Any, team: Any) -> int:
-        ns = real(to, source, size, mover, team)
+    def careless(to: Any, source: Any, span: Any, mover: Any, team: Any) -> int:
+        ns = real(to, source, span, mover, team)
         to.view()[777] ^= 1
         return ns
 
@@ -157,16 +156,11 @@ def test_a_stop_keeps_the_samples() -> None:
         ({"threads": (0,)}, "--threads 0"),
         ({"threads": (257,)}, "--threads 257"),
         ({"reps": 0}, "--reps 0"),
+        ({"ranges": (63,)}, "--range 63 B"),
+        ({"ranges": (4097,)}, "--range 4.00 KiB"),
         ({"threads": (3,), "cpus": (0, 1)}, "as many"),
     ],
 )
 def test_absurd_values_are_wrong_usage(change: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         FillParams(**{"buffers": ("memfd",), "sizes": (4096,), **change})
-
-
-def test_reading_slowly_is_not_cached() -> None:
-    assert [caching(ns, 100) for ns in (90, 100, 199, 300, 500, 4000)] == [
-        "cached", "cached", "cached", "unclear", "not cached", "not cached",
-    ]  # fmt: skip
-    assert find_mover("memcpy").isa == "libc"

@@ -12,7 +12,7 @@ from zcopy.native.fill import Mover, Team, fill, find_mover
 from zcopy.native.region import Region
 from zcopy.probes.fill.params import Case
 from zcopy.probes.fill.stage import Sources, Target, wrong_byte
-from zcopy.probes.fill.sync import POLICIES, take
+from zcopy.probes.fill.sync import POLICIES, Spent, take
 from zcopy.stats import median
 
 CANDIDATES: Final = ("memcpy", "nt", "movsb")
@@ -26,7 +26,9 @@ class FillArm:
     def __init__(self, case: Case, target: Target, sources: Sources, isa: str, cpus: Sequence[int]) -> None:
         self.case, self.target, self.sources = case, target, sources
         self._isa = isa
-        self._team = Team(case.threads, tuple(cpus[: case.threads]), max(1, _SEEN_BY_CLOCK // case.size))
+        self._span = case.span
+        repeat = max(1, _SEEN_BY_CLOCK // self._span.size)
+        self._team = Team(case.threads, tuple(cpus[: case.threads]), repeat)
         self._mover: Mover | None = None
         self._turn = 0
         self.ns: dict[str, list[int]] = {}
@@ -66,7 +68,7 @@ class FillArm:
             return None
 
     def _fill(self, mover: Mover) -> int:
-        return fill(self.target.region, self._source(), self.case.size, mover, self._team)
+        return fill(self.target.region, self._source(), self._span, mover, self._team)
 
     def _source(self) -> Region:
         """One source and the other in turn."""
@@ -82,22 +84,22 @@ class FillArm:
         assert self._mover is not None
         self._turn += 1
         self._once(self._mover)
-        source, ns, sync = self._once(self._mover)
-        at = wrong_byte(self.target, source, self.case.size, self.case.constant)
+        source, ns, spent = self._once(self._mover)
+        at = wrong_byte(self.target, source, self._span, self.case.constant)
         if at is not None:
             raise MeasurementError(f"byte {at} of {self.case.size} is not what was filled in")
         self.verified = True
-        repeat = self._team.repeat
-        self.note(fill=ns // repeat, total=ns // repeat + sync)
-        if self.target.region.dmabuf and self.case.sync != "none":
-            self.note(sync=sync)
+        each = ns // self._team.repeat
+        self.note(fill=each, total=each + spent.sync)
+        if self.case.sync != "none":
+            self.note(fence=spent.fence, sync=spent.sync)
 
-    def _once(self, mover: Mover) -> tuple[Region, int, int]:
+    def _once(self, mover: Mover) -> tuple[Region, int, Spent]:
         policy, region = POLICIES[self.case.sync], self.target.region
         source = self._source()
-        sync = take(region, policy.before)
-        ns = fill(region, source, self.case.size, mover, self._team)
-        return source, ns, sync + take(region, policy.after)
+        opened = take(region, policy.before, self._span)
+        ns = fill(region, source, self._span, mover, self._team)
+        return source, ns, opened.plus(take(region, policy.after, self._span))
 
     def note(self, **phases: int) -> None:
         """Adds a sample to each phase, in ns."""
@@ -124,8 +126,8 @@ class FillArm:
             case=self.case.document(self._isa or None),
             outcome=outcome,
             reason=self.reason or (None if ok else "stopped before the first sample"),
-            bytes=self.case.size,
-            bytes_copied=self.case.size if ok and not self.case.constant else 0,
+            bytes=self._span.size,
+            bytes_copied=self._span.size if ok and not self.case.constant else 0,
             verified=(self.verified and ok) if outcome in (Outcome.OK, Outcome.FAILED) else None,
             ns={**once, **{phase: tuple(samples) for phase, samples in self.ns.items()}},
             rate_phase="fill",

@@ -8,7 +8,7 @@ from typing import Final
 
 from zcopy.errors import UsageError
 from zcopy.model import Json
-from zcopy.native.fill import CONSTANT, MOST_THREADS
+from zcopy.native.fill import CONSTANT, MOST_THREADS, Span
 from zcopy.units import GIB, KIB, size_text
 
 METHODS: Final = ("memcpy", "nt", "movsb", "memset", "auto")
@@ -16,17 +16,21 @@ SYNCS: Final = ("none", "clean", "full")
 BASE_BUFFER: Final = "anon"  # with BASE_METHOD: ordinary cached memory, what every row is held against
 BASE_METHOD: Final = "memcpy"
 _LEAST, _MOST = KIB, 64 * GIB
+_LINE: Final = 64  # bytes: less than a line of the cache is a line all the same
+_PAGE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class FillParams:
-    """The options' values. Sizes in bytes; `syncs` empty: each kind's own (`Case.all_of`)."""
+    """The options' values. Sizes in bytes; `syncs` empty: all that mean something on a kind; `ranges`: what is touched
+    and synced of each buffer, empty: all of it."""
 
     buffers: tuple[str, ...]
     sizes: tuple[int, ...]
     methods: tuple[str, ...] = ("memcpy", "nt", "movsb", "auto")
     isa: str = ""
     syncs: tuple[str, ...] = ()
+    ranges: tuple[int, ...] = ()
     threads: tuple[int, ...] = (1,)
     cpus: tuple[int, ...] = ()
     reps: int = 7
@@ -37,6 +41,11 @@ class FillParams:
             if not _LEAST <= size <= _MOST:
                 raise UsageError(
                     f"--size {size_text(size)} is not between {size_text(_LEAST)} and {size_text(_MOST)}"
+                )
+        for part in self.ranges:
+            if not _LINE <= part <= max(self.sizes):
+                raise UsageError(
+                    f"--range {size_text(part)} is not between {_LINE} bytes and the largest --size"
                 )
         for count in self.threads:
             if not 1 <= count <= MOST_THREADS:
@@ -55,6 +64,7 @@ class FillParams:
             "method": list(self.methods),
             "isa": self.isa or None,
             "sync": list(self.syncs),
+            "range": list(self.ranges),
             "threads": list(self.threads),
             "reps": self.reps,
             "seed": self.seed,
@@ -70,13 +80,22 @@ class Case:
     size: int
     sync: str
     threads: int
+    range: int = 0  # bytes that are touched and synced; 0: all of the buffer
 
     def document(self, isa: str | None) -> Mapping[str, Json]:
         case: dict[str, Json] = {
             "buffer": self.buffer, "method": self.method, "size": self.size, "sync": self.sync,
             "threads": self.threads, "source": "ram",
         }  # fmt: skip
-        return {**case, "isa": isa} if isa else case
+        optional = {"isa": isa or None, "range": self.range or None}
+        return {**case, **{key: value for key, value in optional.items() if value is not None}}
+
+    @property
+    def span(self) -> Span:
+        """What is filled: from the middle of the buffer on where it is a part, for an offset that is ignored shows."""
+        if not self.range:
+            return Span(0, self.size)
+        return Span((self.size - self.range) // 2 // _PAGE * _PAGE, self.range)
 
     @property
     def is_base(self) -> bool:
@@ -88,16 +107,22 @@ class Case:
         return self.method == CONSTANT
 
 
-def cases(params: FillParams, buffer: str, size: int, dmabuf: bool) -> Iterator[Case]:
-    """Every case of one kind and size; a sync means something on a dma-buf only."""
-    syncs = params.syncs or (SYNCS if dmabuf else ("none",))
+def cases(params: FillParams, buffer: str, size: int, synced: bool) -> Iterator[Case]:
+    """Every case of one kind and size; `synced`: whether CPU access to it has to be opened and closed at all."""
     for method in params.methods:
-        for sync in syncs:
-            for threads in params.threads:
-                if sync == "none" or dmabuf:
-                    yield Case(buffer, method, size, sync, threads)
+        for sync in params.syncs or (SYNCS if synced else ("none",)):
+            if sync == "none" or synced:
+                for part in parts(params, size):
+                    for threads in params.threads:
+                        yield Case(buffer, method, size, sync, threads, part)
 
 
-def base(size: int, threads: int) -> Case:
-    """The plain cached memcpy of the same size by as many threads."""
-    return Case(BASE_BUFFER, BASE_METHOD, size, "none", threads)
+def parts(params: FillParams, size: int) -> tuple[int, ...]:
+    """The ranges that a buffer of this size is filled by; 0 for all of it, which they are held against."""
+    narrower = sorted({part for part in params.ranges if part < size})
+    return (*narrower, 0)
+
+
+def base(size: int, threads: int, part: int = 0) -> Case:
+    """The plain cached memcpy of as many bytes by as many threads."""
+    return Case(BASE_BUFFER, BASE_METHOD, size, "none", threads, part)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -12,12 +11,14 @@ from zcopy.buffers import registry
 from zcopy.buffers.base import Buffer
 from zcopy.errors import ZcopyError
 from zcopy.host import Host
-from zcopy.model import Json, Outcome, Row
+from zcopy.model import Json, Outcome, Row, Warning_
 from zcopy.native.calls import NativeError
 from zcopy.probes.base import Context, Plan, Probe
+from zcopy.probes.fill import caching
 from zcopy.probes.fill.arm import FillArm
-from zcopy.probes.fill.params import BASE_BUFFER, Case, FillParams, base, cases
-from zcopy.probes.fill.stage import Sources, Target, caching, close_target, make_target, read_rate_ns
+from zcopy.probes.fill.derived import against_base, whole_buffer_flushes
+from zcopy.probes.fill.params import BASE_BUFFER, Case, FillParams, base, cases, parts
+from zcopy.probes.fill.stage import Sources, Target, close_target, make_target
 from zcopy.units import gbps, size_text
 
 _PLAN_NS_PER_BYTE: Final = 0.5  # per fill, verification included: an order of magnitude for --plan
@@ -64,7 +65,7 @@ class FillProbe(Probe):
 
     def partial(self) -> Sequence[Row]:
         return (
-            *_against_base([arm.row() for arm in self._open if arm.outcome or "total" in arm.ns]),
+            *against_base([arm.row() for arm in self._open if arm.outcome or "total" in arm.ns]),
             *self._absent,
         )
 
@@ -96,8 +97,12 @@ class FillProbe(Probe):
         asked = list(cases(self._params, kind.name, size, kind.capabilities.dmabuf))
         if kind.name not in self._params.buffers:
             asked = []
-        bases = [base(size, threads) for threads in self._params.threads] if kind.name == BASE_BUFFER else []
-        return list(dict.fromkeys((*bases, *asked)))
+        return list(dict.fromkeys((*(self._bases(size) if kind.name == BASE_BUFFER else ()), *asked)))
+
+    def _bases(self, size: int) -> Iterator[Case]:
+        for part in parts(self._params, size):
+            for threads in self._params.threads:
+                yield base(size, threads, part)
 
     def _measure_size(
         self, context: Context, random: Random, size: int, steps: tuple[int, int]
@@ -122,9 +127,12 @@ class FillProbe(Probe):
                     for case in self._cases(kind, size)
                 ]
             self._rounds(context, random, size, steps)
-            self._classify(size)
-            rows = (*_against_base([arm.row() for arm in self._open]), *self._absent)
+            if sources is not None:
+                self._classify(context, sources, size)
+            rows = (*against_base([arm.row() for arm in self._open]), *self._absent)
             self._open, self._absent = [], []
+        for warning in whole_buffer_flushes(rows):
+            context.warn(warning)
         yield from rows
 
     def _made(self, kind: Buffer, size: int, context: Context) -> tuple[Target | None, str | None]:
@@ -148,45 +156,33 @@ class FillProbe(Probe):
                 context.progress(what, at + 1 + rep, total)
                 arm.run("sample")
 
-    def _classify(self, size: int) -> None:
-        """How each kind's mapping reads, against ordinary memory's in the same run."""
-        targets = {id(arm.target): arm.target for arm in self._open}
-        cached = next((each for each in targets.values() if each.kind.name == BASE_BUFFER), None)
-        if cached is None:
+    def _classify(self, context: Context, sources: Sources, size: int) -> None:
+        """How each kind's mapping reads and writes, against ordinary memory's in the same run."""
+        targets = {arm.target.kind.name: arm.target for arm in self._open if arm.outcome is None}
+        if BASE_BUFFER not in targets:
             return
         for target in targets.values():
-            target.read_ns = read_rate_ns(target.region, size)
+            target.rates = caching.rates(target.region, sources.regions[0], size)
+        ordinary = targets[BASE_BUFFER].rates
+        for target in targets.values():
+            if target.rates is not None and ordinary is not None:
+                self._say(context, target, target.rates, caching.classify(target.rates, ordinary))
+
+    def _say(self, context: Context, target: Target, rates: caching.Rates, measured: str) -> None:
+        """Puts what was found of a buffer into its rows, beside what its driver says of it."""
+        kind, declared = target.kind, target.kind.declared(context.host)
+        device = kind.capabilities.dmabuf
+        found = caching.observed(measured, device=device, virtual=context.host.machine.virtual)
+        if text := caching.contradiction(kind.name, found, declared):
+            context.warn(Warning_("caching", text))
         for arm in self._open:
-            if arm.outcome is None:
-                arm.extra["caching"] = caching(arm.target.read_ns, cached.read_ns)
-                arm.extra["read_gbps"] = gbps(size, arm.target.read_ns)
+            if arm.target is target and arm.outcome is None:
+                arm.extra.update(
+                    caching=found, declared_caching=declared,
+                    read_gbps=gbps(rates.size, rates.read_ns), write_gbps=gbps(rates.size, rates.write_ns),
+                )  # fmt: skip
 
     def _absent_row(self, kind: Buffer, size: int, why: str) -> Row:
         """One for all the ways to fill what is not there."""
         case: dict[str, Json] = {"buffer": kind.name, "size": size, "source": "ram"}
         return Row(case=case, outcome=Outcome.SKIPPED, reason=why, bytes=size)
-
-
-def _against_base(rows: Sequence[Row]) -> list[Row]:
-    """The rows with `vs_memcpy`, `gbps_with_sync` and `sync_share`."""
-    ok = [row for row in rows if row.outcome is Outcome.OK]
-    bases = {row.case["threads"]: row for row in ok if _is_base(row)}
-    return [_derived(row, bases.get(row.case.get("threads"))) for row in rows]
-
-
-def _is_base(row: Row) -> bool:
-    return (row.case["buffer"], row.case["method"]) == (BASE_BUFFER, "memcpy")
-
-
-def _derived(row: Row, against: Row | None) -> Row:
-    if row.outcome is not Outcome.OK:
-        return row
-    median = row.median_ns
-    total, sync = median["total"], median.get("sync", 0)
-    comparable = against is not None and row.case["method"] != "memset" and total
-    more: dict[str, Json] = {
-        "gbps_with_sync": gbps(row.bytes, total),
-        "sync_share": round(sync / total, 4) if total else None,
-        "vs_memcpy": round(against.median_ns["total"] / total, 3) if comparable and against else None,
-    }
-    return replace(row, extra={**row.extra, **more})

@@ -6,16 +6,13 @@ import os
 import random
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from zcopy.buffers.base import Buffer
 from zcopy.model import Json
-from zcopy.native.fill import MEMSET_BYTE, read_through, touch
+from zcopy.native.fill import MEMSET_BYTE, Span, touch
 from zcopy.native.region import Region
-from zcopy.stats import median
-
-_READS: Final = 5
-_CACHED, _WRITE_COMBINED = 0.5, 0.25  # read rate over cached memory's: from here on cached; below, not
+from zcopy.probes.fill.caching import Rates
 
 
 @dataclass
@@ -29,7 +26,7 @@ class Target:
     touch_ns: int
     faults: int
     proof: dict[str, Json] = field(default_factory=dict)
-    read_ns: int = 0
+    rates: Rates | None = None  # once classified
 
 
 class Sources:
@@ -75,37 +72,16 @@ def close_target(target: Target) -> None:
     target.region.close()
 
 
-def wrong_byte(target: Target, source: Region, size: int, constant: bool) -> int | None:
-    """The first byte of the other mapping that is not the source's (or the constant), or None."""
+def wrong_byte(target: Target, source: Region, span: Span, constant: bool) -> int | None:
+    """The first byte of `span` that is not the source's (or the constant) in the other mapping, or None."""
     import numpy as np
 
     target.check.begin()
     try:
-        seen = np.frombuffer(target.check.view()[:size], np.uint8)
-        expected = np.uint8(MEMSET_BYTE) if constant else np.frombuffer(source.view()[:size], np.uint8)
+        here = slice(span.offset, span.end)
+        seen = np.frombuffer(target.check.view()[here], np.uint8)
+        expected = np.uint8(MEMSET_BYTE) if constant else np.frombuffer(source.view()[here], np.uint8)
         same = seen == expected
-        return None if same.all() else int(np.argmin(same))
+        return None if same.all() else span.offset + int(np.argmin(same))
     finally:
         target.check.end()
-
-
-def read_rate_ns(region: Region, size: int) -> int:
-    """The median of a few reads through a region, an untimed one before them."""
-    region.begin()
-    try:
-        read_through(region, size)
-        return median([read_through(region, size) for _ in range(_READS)])
-    finally:
-        region.end()
-
-
-def caching(read_ns: int, cached_ns: int) -> str:
-    """How a mapping reads against cached memory of the same size in the same run.
-
-    Uncached and write-combine mappings both read slowly, since every load goes to memory; which of the two it is shows
-    in the rate of writing. "not cached" leaves that open.
-    """
-    share = cached_ns / read_ns if read_ns else 1.0
-    if share >= _CACHED:
-        return "cached"
-    return "not cached" if share < _WRITE_COMBINED else "unclear"

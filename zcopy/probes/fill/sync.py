@@ -1,11 +1,18 @@
-"""Sync policies: which DMA_BUF_IOCTL_SYNC calls stand before and after a fill (Documentation/driver-api/dma-buf)."""
+"""Sync policies: which calls open and close CPU access around a fill (linux/dma-buf.h, or a driver's own ones)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from zcopy.errors import MeasurementError
+from zcopy.native.calls import NativeError
+from zcopy.native.fill import Span
 from zcopy.native.region import Region
+
+# vgem's fences, the only ones with a deadline of their own, end after 10 s; a GPU is reset within that.
+FENCE_DEADLINE_MS: Final = 15_000
 
 
 class Step(NamedTuple):
@@ -21,6 +28,16 @@ class Policy(NamedTuple):
     after: tuple[Step, ...]
 
 
+class Spent(NamedTuple):
+    """What calls took, in ns: waiting for the device's own work, and the maintenance itself."""
+
+    fence: int = 0
+    sync: int = 0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(self.fence + other.fence, self.sync + other.sync)
+
+
 _OPEN_W, _CLOSE_W = Step(False, False, True), Step(True, False, True)
 _OPEN_RW, _CLOSE_RW = Step(False, True, True), Step(True, True, True)
 
@@ -33,6 +50,26 @@ POLICIES: Final[Mapping[str, Policy]] = {
 }
 
 
-def take(region: Region, steps: tuple[Step, ...]) -> int:
-    """Makes the calls; what they took together, in ns. Raises NativeError."""
-    return sum(region.sync(end=step.end, read=step.read, write=step.write) for step in steps)
+def take(region: Region, steps: Iterable[Step], span: Span) -> Spent:
+    """Makes the calls for the bytes of `span`, each opening one after the device's fences. Raises NativeError.
+
+    DMA_BUF_IOCTL_SYNC would wait for the fences itself, after it has invalidated the caches: its time would then hold
+    the device's work, and what the CPU reads could be older than what the device wrote last.
+    """
+    spent = Spent()
+    for step in steps:
+        fence = 0 if step.end else _wait(region, step)
+        sync = region.sync(end=step.end, read=step.read, write=step.write, offset=span.offset, size=span.size)
+        spent = spent.plus(Spent(fence, sync))
+    return spent
+
+
+def _wait(region: Region, step: Step) -> int:
+    try:
+        return region.wait(write=step.write, timeout_ms=FENCE_DEADLINE_MS)
+    except NativeError as error:
+        if error.errno == errno.ETIMEDOUT:
+            raise MeasurementError(
+                f"the device is not done with the buffer after {FENCE_DEADLINE_MS // 1000} s: its fence never signalled"
+            ) from error
+        raise
