@@ -238,3 +238,27 @@ def test_a_software_card_is_called_like_its_module(tree: Callable[[str], Path], 
     (card,) = read.devices
     assert (card.module, card.where) == ("vgem", "vgem")
     assert [each.name for each in read.drivers] == ["vgem"]
+
+
+VIRTIO = (
+    "sys/class/drm/card1 -> ../../devices/pci0000:00/0000:00:03.0/drm/card1\n"
+    "sys/devices/pci0000:00/0000:00:03.0/drm/card1/device -> ../../../0000:00:03.0\n"
+    "sys/devices/pci0000:00/0000:00:03.0/driver -> ../../../bus/pci/drivers/virtio-pci\n"
+    "sys/bus/pci/drivers/virtio-pci/module -> ../../../../module/virtio_pci\n"
+    "sys/module/virtio_pci/initstate = live\nsys/module/virtio_gpu/initstate = live\n"
+)
+BOUND = (
+    "sys/devices/pci0000:00/0000:00:03.0/virtio2/driver -> ../../../../bus/virtio/drivers/virtio_gpu\n"
+    "sys/bus/virtio/drivers/virtio_gpu/module -> ../../../../module/virtio_gpu\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("bound", "driver", "module"),
+    [(BOUND, "virtio_gpu", "virtio_gpu"), ("", "virtio-pci", "virtio_pci")],
+)
+def test_what_virtio_only_carries_is_named_after_its_own_driver(
+    bound: str, driver: str, module: str, tree: Callable[[str], Path]
+) -> None:
+    (card,) = Host.read(tree(VIRTIO + bound)).of_kind("drm-card")
+    assert (card.driver, card.module, card.where) == (driver, module, "0000:00:03.0")

@@ -66,8 +66,10 @@ def test_each_fill_makes_the_calls_of_its_policy(zcopy: Call, system_calls: Call
         buffer,
     )
 
+    trace = system_calls(SYNC)
+
     def made(sync: str) -> list[int]:
-        with system_calls(SYNC).during() as calls:
+        with trace.during() as calls:
             done = zcopy(*words, "--sync", sync)
         assert done.code == 0, done.stderr
         return [each.word for each in calls if each.command == SYNC]

@@ -122,11 +122,12 @@ def _device(root: Root, each: _Class, name: str, names: Names) -> Device:
     path = f"dev/{each.folder}{name}"
     location = _location(root, parent)
     where = location and location.rpartition("/")[2]
+    driven = _driven(root, parent)
     return Device(
         kind=each.kind,
         path=f"/{path}",
-        driver=root.link(f"{parent}/driver"),
-        module=root.link(f"{parent}/driver/module") or _module_of_virtual(root, where),
+        driver=root.link(f"{driven}/driver"),
+        module=root.link(f"{driven}/driver/module") or _module_of_virtual(root, where),
         where=where,
         ids=_ids(root, parent),
         node=read_node(root, path, names),
@@ -134,6 +135,12 @@ def _device(root: Root, each: _Class, name: str, names: Names) -> Device:
         facts=_facts(root, each, name, parent),
         location=location,
     )
+
+
+def _driven(root: Root, parent: str) -> str:
+    """What the device's own driver is bound to: where a virtio transport has the parent, the virtio device on it."""
+    on_it = [name for name in root.names(parent) if re.fullmatch(r"virtio[0-9]+", name)]
+    return f"{parent}/{on_it[0]}" if len(on_it) == 1 and root.link(f"{parent}/{on_it[0]}/driver") else parent
 
 
 def _location(root: Root, parent: str) -> str | None:
