@@ -5,6 +5,7 @@
 #include "fdpass.h"
 #include "fence.h"
 #include "fill.h"
+#include "flush.h"
 #include "kernels.h"
 #include "mapping.h"
 #include "movers.h"

@@ -34,6 +34,7 @@ from zcopy.native import (
     channel,
     fds,
     fill,
+    flush,
     listener,
     process,
     provider,
@@ -97,6 +98,14 @@ def access_to_what_is_no_dmabuf() -> None:
         for step in (one.begin, one.end):
             with refused():
                 step()
+
+
+@scenario
+def caches_written_back() -> None:
+    with region.Region(-1, MIB) as one:
+        for how in flush.flushers():
+            assert flush.flush(one, fill.Span(64, MIB - 64), how) > 0
+    assert flush.cache_line() > 0
 
 
 @scenario

@@ -73,8 +73,8 @@ def command(
         typer.Option(
             "--sync",
             metavar="LIST",
-            help="On dma-bufs: none; clean: to the device only; full: read and write, twice; or all.",
-            show_default="all that mean something",
+            help="none; on dma-bufs clean: to the device only; full: read and write, twice; flush: by line; or all.",
+            show_default="none, clean and full",
         ),
     ] = None,
     range_: Annotated[

@@ -13,6 +13,7 @@ from zcopy.errors import Exit, Stopped, UsageError
 from zcopy.host import Host
 from zcopy.model import Outcome, Row
 from zcopy.native.fill import movers
+from zcopy.native.flush import flushers
 from zcopy.probes.base import Context
 from zcopy.probes.fill import arm
 from zcopy.probes.fill.params import METHODS, FillParams
@@ -164,3 +165,45 @@ def test_a_stop_keeps_the_samples() -> None:
 def test_absurd_values_are_wrong_usage(change: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         FillParams(**{"buffers": ("memfd",), "sizes": (4096,), **change})
+
+
+def test_a_flush_by_line_is_measured_on_memory_without_syncs_of_its_own(run: Fill) -> None:
+    rows = run(
+        buffers=("memfd",), methods=("memcpy", "nt"), syncs=("none", "clean", "flush"), sizes=(256 * KIB,)
+    )
+    assert [(row.case["buffer"], row.case["method"], row.case["sync"]) for row in rows] == [
+        ("anon", "memcpy", "none"),
+        ("memfd", "memcpy", "none"), ("memfd", "memcpy", "flush"), ("memfd", "nt", "none"), ("memfd", "nt", "flush"),
+    ]  # fmt: skip
+    for row in rows:
+        assert row.verified
+        flushed = row.case["sync"] == "flush"
+        assert (row.extra.get("flusher") in flushers()) == flushed
+        assert ("sync" in row.ns) == flushed
+        assert "fence" not in row.ns  # no device can be at work on it
+        if flushed:
+            assert min(row.ns["sync"]) > 0
+            assert row.ns["total"] == tuple(map(sum, zip(row.ns["fill"], row.ns["sync"], strict=True)))
+
+
+def test_a_flush_costs_by_the_lines_it_looks_after(run: Fill) -> None:
+    """A hundredth of the lines, in one interleaved run: less than half the time, fences and all."""
+    rows = run(methods=("memcpy",), syncs=("flush",), sizes=(4 * MIB,), ranges=(40 * KIB,), reps=5)
+    part, whole = (median(row.ns["sync"]) for row in rows if row.case["sync"] == "flush")
+    assert part < whole / 2
+
+
+@pytest.mark.parametrize("declared", ["write-combine", "uncached"])
+def test_no_flush_of_what_no_cache_holds(declared: str, run: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zcopy.buffers.memfd.Memfd.declared", lambda *_: declared)
+    row = run(methods=("memcpy",), syncs=("flush",))[-1]
+    assert (row.outcome, row.reason) == (
+        Outcome.REFUSED, f"its mapping is {declared}: no line of it is in a cache",
+    )  # fmt: skip
+
+
+def test_a_cpu_without_the_instruction_refuses(run: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zcopy.probes.fill.sync.flushers", list)
+    row = run(methods=("memcpy",), syncs=("flush",))[-1]
+    assert row.outcome is Outcome.REFUSED
+    assert "this CPU cannot" in str(row.reason)

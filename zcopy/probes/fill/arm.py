@@ -12,7 +12,7 @@ from zcopy.native.fill import Mover, Team, fill, find_mover
 from zcopy.native.region import Region
 from zcopy.probes.fill.params import Case
 from zcopy.probes.fill.stage import Sources, Target, wrong_byte
-from zcopy.probes.fill.sync import POLICIES, Spent, take
+from zcopy.probes.fill.sync import POLICIES, Spent, close, flushing, take
 from zcopy.stats import median
 
 CANDIDATES: Final = ("memcpy", "nt", "movsb")
@@ -39,6 +39,8 @@ class FillArm:
 
     def prepare(self) -> None:
         """Finds the way to fill; `auto` tries them all in turn and takes the fastest here, for this size."""
+        if POLICIES[self.case.sync].by_line:
+            self.extra["flusher"] = flushing(self.target.declared)
         if self.case.method != "auto":
             self._mover = self._find(self.case.method)
         else:
@@ -92,14 +94,14 @@ class FillArm:
         each = ns // self._team.repeat
         self.note(fill=each, total=each + spent.sync)
         if self.case.sync != "none":
-            self.note(fence=spent.fence, sync=spent.sync)
+            self.note(sync=spent.sync, **({"fence": spent.fence} if self.target.region.dmabuf else {}))
 
     def _once(self, mover: Mover) -> tuple[Region, int, Spent]:
         policy, region = POLICIES[self.case.sync], self.target.region
         source = self._source()
         opened = take(region, policy.before, self._span)
         ns = fill(region, source, self._span, mover, self._team)
-        return source, ns, opened.plus(take(region, policy.after, self._span))
+        return source, ns, opened.plus(close(region, policy, self._span))
 
     def note(self, **phases: int) -> None:
         """Adds a sample to each phase, in ns."""

@@ -12,7 +12,9 @@ from zcopy.native.fill import CONSTANT, MOST_THREADS, Span
 from zcopy.units import GIB, KIB, size_text
 
 METHODS: Final = ("memcpy", "nt", "movsb", "memset", "auto")
-SYNCS: Final = ("none", "clean", "full")
+FLUSH: Final = "flush"  # by line, from user space: means something on any cached mapping
+SYNCS: Final = ("none", "clean", "full", FLUSH)
+_OF_DMABUFS: Final = ("none", "clean", "full")
 BASE_BUFFER: Final = "anon"  # with BASE_METHOD: ordinary cached memory, what every row is held against
 BASE_METHOD: Final = "memcpy"
 _LEAST, _MOST = KIB, 64 * GIB
@@ -110,8 +112,8 @@ class Case:
 def cases(params: FillParams, buffer: str, size: int, synced: bool) -> Iterator[Case]:
     """Every case of one kind and size; `synced`: whether CPU access to it has to be opened and closed at all."""
     for method in params.methods:
-        for sync in params.syncs or (SYNCS if synced else ("none",)):
-            if sync == "none" or synced:
+        for sync in params.syncs or (_OF_DMABUFS if synced else ("none",)):
+            if sync in ("none", FLUSH) or synced:
                 for part in parts(params, size):
                     for threads in params.threads:
                         yield Case(buffer, method, size, sync, threads, part)

@@ -137,7 +137,7 @@ class FillProbe(Probe):
 
     def _made(self, kind: Buffer, size: int, context: Context) -> tuple[Target | None, str | None]:
         try:
-            return make_target(kind, size, context.ticks), None
+            return make_target(kind, size, context.host, context.ticks), None
         except ZcopyError as error:
             return None, error.message
         except NativeError as error:
@@ -170,7 +170,7 @@ class FillProbe(Probe):
 
     def _say(self, context: Context, target: Target, rates: caching.Rates, measured: str) -> None:
         """Puts what was found of a buffer into its rows, beside what its driver says of it."""
-        kind, declared = target.kind, target.kind.declared(context.host)
+        kind, declared = target.kind, target.declared
         device = kind.capabilities.dmabuf
         found = caching.observed(measured, device=device, virtual=context.host.machine.virtual)
         if text := caching.contradiction(kind.name, found, declared):

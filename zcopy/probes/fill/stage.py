@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zcopy.buffers.base import Buffer
+from zcopy.host import Host
 from zcopy.model import Json
 from zcopy.native.fill import MEMSET_BYTE, Span, touch
 from zcopy.native.region import Region
@@ -26,6 +27,7 @@ class Target:
     touch_ns: int
     faults: int
     proof: dict[str, Json] = field(default_factory=dict)
+    declared: str | None = None  # how its driver maps it
     rates: Rates | None = None  # once classified
 
 
@@ -46,7 +48,7 @@ class Sources:
         self._owned.close()
 
 
-def make_target(kind: Buffer, size: int, ticks: Any) -> Target:
+def make_target(kind: Buffer, size: int, host: Host, ticks: Any) -> Target:
     """Allocates, touches and proves a region. Raises RefusedError, MeasurementError, NativeError."""
     began = ticks()
     region = kind.allocate(kind.room(size), "zcopy-fill")
@@ -59,7 +61,7 @@ def make_target(kind: Buffer, size: int, ticks: Any) -> Target:
         check = region
         if region.fd >= 0:
             check = Region.owning(os.dup(region.fd), region.size, dmabuf=region.dmabuf)
-        return Target(kind, region, check, map_ns, touch_ns, faults, proof)
+        return Target(kind, region, check, map_ns, touch_ns, faults, proof, kind.declared(host))
     except BaseException:
         region.close()
         raise

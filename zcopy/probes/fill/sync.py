@@ -6,10 +6,12 @@ import errno
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from zcopy.errors import MeasurementError
+from zcopy.errors import MeasurementError, RefusedError
 from zcopy.native.calls import NativeError
 from zcopy.native.fill import Span
+from zcopy.native.flush import flush, flushers
 from zcopy.native.region import Region
+from zcopy.probes.fill.params import FLUSH
 
 # vgem's fences, the only ones with a deadline of their own, end after 10 s; a GPU is reset within that.
 FENCE_DEADLINE_MS: Final = 15_000
@@ -26,6 +28,7 @@ class Step(NamedTuple):
 class Policy(NamedTuple):
     before: tuple[Step, ...]
     after: tuple[Step, ...]
+    by_line: bool = False  # write the caches back by the CPU's own instruction, after the fill
 
 
 class Spent(NamedTuple):
@@ -47,7 +50,19 @@ POLICIES: Final[Mapping[str, Policy]] = {
     "clean": Policy((_OPEN_W,), (_CLOSE_W,)),
     # What is paid where every access is bracketed as reading and writing, and then synced to the device once more.
     "full": Policy((_OPEN_RW,), (_CLOSE_RW, _OPEN_W, _CLOSE_W)),
+    # What libraries do for devices that do not snoop, where the driver leaves it to them.
+    FLUSH: Policy((), (), by_line=True),
 }
+
+
+def flushing(declared: str | None) -> str:
+    """The instruction that policy `flush` takes. Raises RefusedError where there is nothing to flush, or none."""
+    if declared in ("write-combine", "uncached"):
+        raise RefusedError(f"its mapping is {declared}: no line of it is in a cache")
+    ways = flushers()
+    if not ways:
+        raise RefusedError("this CPU cannot write its caches back by line from user space")
+    return ways[0]
 
 
 def take(region: Region, steps: Iterable[Step], span: Span) -> Spent:
@@ -62,6 +77,12 @@ def take(region: Region, steps: Iterable[Step], span: Span) -> Spent:
         sync = region.sync(end=step.end, read=step.read, write=step.write, offset=span.offset, size=span.size)
         spent = spent.plus(Spent(fence, sync))
     return spent
+
+
+def close(region: Region, policy: Policy, span: Span) -> Spent:
+    """What a policy does once the bytes of `span` are filled. Raises NativeError, MeasurementError."""
+    spent = take(region, policy.after, span)
+    return spent.plus(Spent(sync=flush(region, span))) if policy.by_line else spent
 
 
 def _wait(region: Region, step: Step) -> int:
