@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/dma-buf.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -35,14 +36,21 @@ static void *aligned_hint(uint64_t bytes) {
     return (char *)at + (HUGE - (uintptr_t)at % HUGE) % HUGE;
 }
 
-int zc_map(int fd, uint64_t bytes, zc_mapping *out) {
-    const int flags = MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0);
+static int map(int fd, uint64_t bytes, int flags, zc_mapping *out) {
     *out = (zc_mapping){.fd = -1};
     int status = zc_sys_mmap(aligned_hint(bytes), fd, bytes, PROT_READ | PROT_WRITE, flags, &out->at);
     if (status < 0) return status;
     out->bytes = bytes;
     out->fd = fd;
     return 0;
+}
+
+int zc_map(int fd, uint64_t bytes, zc_mapping *out) {
+    return map(fd, bytes, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, out);
+}
+
+int zc_map_hugetlb(uint64_t bytes, zc_mapping *out) {
+    return map(-1, bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, out);
 }
 
 /* A hugetlb mapping ends with a whole page, whatever length was asked for, and is not cut anywhere else. */

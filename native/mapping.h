@@ -10,8 +10,11 @@ typedef struct zc_mapping {
     int32_t fd; /* -1 where the memory has none */
 } zc_mapping;
 
-/* Maps bytes of fd, shared and writable, from its start; fd -1 maps anonymous memory. Takes fd over when it succeeds. */
+/* Maps bytes of fd, shared and writable, from its start; fd -1 maps private anonymous memory, as malloc has it. Takes fd
+ * over when it succeeds. */
 int zc_map(int fd, uint64_t bytes, zc_mapping *out);
+/* Anonymous memory from the pool of 2 MiB pages (hugetlb): -ENOMEM where the pool has not enough. */
+int zc_map_hugetlb(uint64_t bytes, zc_mapping *out);
 /* Safe on half-built and on already closed ones. */
 void zc_unmap(zc_mapping *mapping);
 

@@ -12,7 +12,8 @@ import pytest
 from zcopy.buffers.anon import Anon
 from zcopy.buffers.base import Buffer
 from zcopy.buffers.identify import fdinfo, link, prove_dmabuf, prove_memfd, seal_names
-from zcopy.buffers.memfd import HUGE, Memfd, MemfdHuge, MemfdThp, mapped_huge, sealed
+from zcopy.buffers.memfd import Memfd, MemfdHuge, MemfdThp, sealed
+from zcopy.buffers.pages import HUGE, mapped_huge
 from zcopy.errors import MeasurementError, RefusedError
 from zcopy.host import Host
 from zcopy.native import fds

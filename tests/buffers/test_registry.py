@@ -14,7 +14,7 @@ from zcopy.buffers.memfd import Memfd
 from zcopy.errors import UsageError
 from zcopy.host import Host
 
-FIXED = ["anon", "memfd", "memfd-thp", "memfd-huge", "udmabuf"]
+FIXED = ["anon", "anon-thp", "hugetlb", "memfd", "memfd-thp", "memfd-huge", "udmabuf"]
 
 
 def test_what_a_bare_box_lacks_is_a_kind_that_says_why(tree: Callable[[str], Host]) -> None:

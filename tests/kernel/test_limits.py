@@ -203,6 +203,7 @@ def test_without_descriptors_a_kind_refuses(kinds: dict[str, Any]) -> None:
                     refusals[name] += 1
     cards = {name: 2 for name in kinds if name.startswith("drm:")}
     assert refusals == {
+        "anon-thp": 1,
         "memfd": 1,
         "memfd-thp": 2,
         "memfd-huge": 1,

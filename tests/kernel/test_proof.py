@@ -18,8 +18,8 @@ pytestmark = pytest.mark.kernel
 SIZE = 1 << 20
 SEALED = 2 | 4  # F_SEAL_SHRINK, F_SEAL_GROW
 HUGETLBFS, TMPFS = "0x958458f6", "0x1021994"
-# A memfd in 2 MiB pages is a memfd.
-IS_ALSO = {"memfd-thp": {"memfd"}}
+# What is in 2 MiB pages is what it is, too.
+IS_ALSO = {"memfd-thp": {"memfd"}, "anon-thp": {"anon"}, "hugetlb": {"anon"}}
 
 
 @pytest.fixture

@@ -54,6 +54,8 @@ CALLS = 100
 # handles more than a hundredth of it.
 KEPT = 24 * MIB
 
+POOL = int(Path("/proc/sys/vm/nr_hugepages").read_text())
+
 SCENARIOS: dict[str, Callable[[], None]] = {}
 
 
@@ -98,6 +100,12 @@ def access_to_what_is_no_dmabuf() -> None:
         for step in (one.begin, one.end):
             with refused():
                 step()
+
+
+@scenario
+def memory_of_the_hugetlb_pool() -> None:
+    with refused() if not POOL else contextlib.nullcontext():
+        region.Region(-1, 2 * MIB, hugetlb=True).close()
 
 
 @scenario

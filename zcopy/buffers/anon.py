@@ -1,4 +1,4 @@
-"""Anonymous memory: what malloc gives. It has no descriptor, so nobody else can be handed it."""
+"""Anonymous memory, in pages of 4 KiB or 2 MiB. It has no descriptor, so nobody else can be handed it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zcopy.buffers.base import Buffer, Capabilities
+from zcopy.buffers.pages import HUGE, mapped_huge, pool_lack, pool_left, require_huge, require_pages
 from zcopy.errors import MeasurementError
 from zcopy.model import Json
 from zcopy.native.calls import NativeError, refused
 from zcopy.native.region import Region
+from zcopy.units import size_text
 
 if TYPE_CHECKING:
     from zcopy.host import Host
@@ -19,19 +21,66 @@ class Anon(Buffer):
     name = "anon"
     summary = "anonymous memory (no descriptor: cannot be handed over)"
     capabilities = Capabilities(exportable=False, populates=True)
+    _hint = ""
 
     def declared(self, host: Host) -> str | None:
         return "cached"
 
     def allocate(self, size: int, label: str) -> Region:
         try:
-            return Region(-1, self.room(size))
+            return self._map(self.room(size))
         except NativeError as error:
-            raise refused(f"anon: {size} bytes", error) from error
+            raise refused(f"{self.name}: {size_text(size)}", error, self._hint) from error
+
+    def _map(self, size: int) -> Region:
+        return Region(-1, size)
 
     def proof(self, region: Region) -> Mapping[str, Json]:
         if region.fd >= 0:
             raise MeasurementError(
-                "anon: the kernel does not confirm this label: the memory has a descriptor"
+                f"{self.name}: the kernel does not confirm this label: the memory has a descriptor"
             )
         return {"link": None}
+
+
+class AnonThp(Anon):
+    """The pages are there and huge when `allocate` returns."""
+
+    name = "anon-thp"
+    summary = "anonymous memory, populated, in transparent 2 MiB pages (no descriptor)"
+    capabilities = Capabilities(exportable=False)
+    granule = HUGE
+
+    def _map(self, size: int) -> Region:
+        region = Region(-1, size)
+        try:
+            region.advise_huge()
+            region.populate()
+            if mapped_huge(region) < region.size:
+                region.collapse()
+        except OSError as error:
+            region.close()
+            raise NativeError(error.errno, error.strerror) from error
+        return region
+
+    def proof(self, region: Region) -> Mapping[str, Json]:
+        return {**super().proof(region), "huge_bytes": require_huge(region, self.name)}
+
+
+class Hugetlb(Anon):
+    name = "hugetlb"
+    summary = "anonymous memory from the hugetlb pool, 2 MiB pages (no descriptor)"
+    granule = HUGE
+    _hint = "see vm.nr_hugepages"
+
+    def missing(self, host: Host) -> str | None:
+        return pool_lack(host)
+
+    def limit(self, host: Host) -> tuple[int, str] | None:
+        return pool_left(host)
+
+    def _map(self, size: int) -> Region:
+        return Region(-1, size, hugetlb=True)
+
+    def proof(self, region: Region) -> Mapping[str, Json]:
+        return {**super().proof(region), "page_bytes": require_pages(region, HUGE, self.name)}

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from zcopy.buffers.base import Buffer, Capabilities
 from zcopy.buffers.identify import prove_memfd
-from zcopy.errors import MeasurementError
+from zcopy.buffers.pages import HUGE, mapped_huge, pool_lack, pool_left, require_huge
 from zcopy.model import Json
 from zcopy.native import fds
-from zcopy.native.calls import NativeError, failed, refused
+from zcopy.native.calls import NativeError, refused
 from zcopy.native.region import Region
-from zcopy.units import MIB, size_text
+from zcopy.units import size_text
 
 if TYPE_CHECKING:
     from zcopy.host import Host
-
-HUGE: Final = 2 * MIB
 
 
 def sealed(label: str, size: int, *, huge: bool = False) -> Region:
@@ -65,15 +62,7 @@ class MemfdThp(Memfd):
         return region
 
     def proof(self, region: Region) -> Mapping[str, Json]:
-        try:
-            huge = mapped_huge(region)
-        except OSError as error:
-            raise failed(f"{self.name}: /proc/self/smaps", error) from error
-        if huge < region.size:
-            raise MeasurementError(
-                f"{self.name}: only {size_text(huge)} of {size_text(region.size)} are in 2 MiB pages"
-            )
-        return {**super().proof(region), "huge_bytes": huge}
+        return {**super().proof(region), "huge_bytes": require_huge(region, self.name)}
 
 
 class MemfdHuge(Memfd):
@@ -83,14 +72,10 @@ class MemfdHuge(Memfd):
     granule = HUGE
 
     def missing(self, host: Host) -> str | None:
-        if self.limit(host) != (0, _POOL):
-            return None
-        return "the pool of 2 MiB huge pages is empty: as root, sysctl vm.nr_hugepages=N"
+        return pool_lack(host)
 
     def limit(self, host: Host) -> tuple[int, str] | None:
-        """What the pool has left: a mapping beyond it is refused, a touch beyond it is SIGBUS."""
-        pools = [pool for pool in host.pools() if pool.size == HUGE]
-        return sum((pool.available + pool.overcommit) * pool.size for pool in pools), _POOL
+        return pool_left(host)
 
     def allocate(self, size: int, label: str) -> Region:
         try:
@@ -100,18 +85,3 @@ class MemfdHuge(Memfd):
 
     def proof(self, region: Region) -> Mapping[str, Json]:
         return prove_memfd(region.fd, region.size, self.name, fds.HUGETLBFS_MAGIC)
-
-
-_POOL: Final = "free pages in the 2 MiB hugetlb pool"
-
-
-def mapped_huge(region: Region) -> int:
-    """Bytes of the region that are mapped by 2 MiB entries here, from /proc/self/smaps."""
-    first, within, total = f"{region.address:x}-", False, 0
-    with Path("/proc/self/smaps").open() as lines:
-        for line in lines:
-            if "-" in line.split(" ", 1)[0] and not line.startswith(("Vm", "THP")):
-                within = line.startswith(first)
-            elif within and line.startswith(("ShmemPmdMapped:", "FilePmdMapped:")):
-                total += int(line.split()[1]) << 10
-    return total

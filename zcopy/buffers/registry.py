@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from zcopy.buffers import dmaheap, drm
-from zcopy.buffers.anon import Anon
+from zcopy.buffers.anon import Anon, AnonThp, Hugetlb
 from zcopy.buffers.base import Buffer
 from zcopy.buffers.memfd import Memfd, MemfdHuge, MemfdThp
 from zcopy.buffers.udmabuf import Udmabuf
@@ -15,7 +15,7 @@ from zcopy.errors import UsageError
 if TYPE_CHECKING:
     from zcopy.host import Host
 
-_FIXED = (Anon, Memfd, MemfdThp, MemfdHuge, Udmabuf)
+_FIXED = (Anon, AnonThp, Hugetlb, Memfd, MemfdThp, MemfdHuge, Udmabuf)
 # Kinds of which a box has any number: their prefix, those that are here (without any, one that says why), and one by
 # name even if it is not here.
 _FAMILIES = ((dmaheap.PREFIX, dmaheap.heaps, dmaheap.DmaHeap), (drm.PREFIX, drm.cards, drm.DrmDumb))

@@ -31,9 +31,9 @@ def _nothing(_keep: object, _at: object) -> None:
 class _Mapping:
     """The native mapping. It ends with `unmap`, or with the last view of it: a view can never dangle."""
 
-    def __init__(self, fd: int, size: int) -> None:
+    def __init__(self, fd: int, size: int, hugetlb: bool) -> None:
         raw = ffi.new("zc_mapping *")
-        check(lib.zc_map(fd, size, raw))
+        check(lib.zc_map_hugetlb(size, raw) if hugetlb else lib.zc_map(fd, size, raw))
         self.raw = ffi.gc(raw, lib.zc_unmap, size)
 
 
@@ -45,14 +45,21 @@ class Region:
     """
 
     def __init__(
-        self, fd: int, size: int, *, dmabuf: bool = False, maintenance: Maintenance | None = None
+        self,
+        fd: int,
+        size: int,
+        *,
+        dmabuf: bool = False,
+        maintenance: Maintenance | None = None,
+        hugetlb: bool = False,
     ) -> None:
-        """Maps `size` bytes of `fd` and takes it over (-1: anonymous memory), and `maintenance` with it.
+        """Maps `size` bytes of `fd` and takes it over, and `maintenance` with it.
 
-        Without `maintenance`, a dma-buf has DMA_BUF_IOCTL_SYNC and other memory needs none. Raises NativeError, and
-        then `fd` and `maintenance` still belong to the caller.
+        -1 is anonymous memory, private as malloc's, or with `hugetlb` from the pool of 2 MiB pages. Without
+        `maintenance`, a dma-buf has DMA_BUF_IOCTL_SYNC and other memory needs none. Raises NativeError, and then `fd`
+        and `maintenance` still belong to the caller.
         """
-        self._mapping: _Mapping | None = _Mapping(fd, size)
+        self._mapping: _Mapping | None = _Mapping(fd, size, hugetlb)
         self.size = size
         self.dmabuf = dmabuf
         self._maintenance = maintenance or (DmaBufSync(fd) if dmabuf else Unneeded())

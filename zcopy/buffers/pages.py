@@ -1,0 +1,83 @@
+"""Pages of 2 MiB: the pool that hugetlb memory comes from, and what is really mapped by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from zcopy.errors import MeasurementError
+from zcopy.native.calls import failed
+from zcopy.native.region import Region
+from zcopy.units import MIB, size_text
+
+if TYPE_CHECKING:
+    from zcopy.host import Host
+
+HUGE: Final = 2 * MIB
+_POOL: Final = "free pages in the 2 MiB hugetlb pool"
+# The fields of /proc/PID/smaps that count memory mapped by 2 MiB entries: of anonymous memory, shmem, and files.
+_BY_2M: Final = ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped")
+
+
+def pool_left(host: Host) -> tuple[int, str]:
+    """Bytes that the pool has left, and its name: a mapping beyond it is refused, a touch beyond it is SIGBUS."""
+    pools = [pool for pool in host.pools() if pool.size == HUGE]
+    return sum((pool.available + pool.overcommit) * pool.size for pool in pools), _POOL
+
+
+def pool_lack(host: Host) -> str | None:
+    """Why nothing can come from the pool, with what would help; None where something can."""
+    if pool_left(host)[0]:
+        return None
+    return "the pool of 2 MiB huge pages is empty: as root, sysctl vm.nr_hugepages=N"
+
+
+def require_huge(region: Region, label: str) -> int:
+    """The bytes of a region that are mapped by 2 MiB entries: all of them, or MeasurementError."""
+    huge = _by_2m(_asked(region, label))
+    if huge < region.size:
+        raise MeasurementError(
+            f"{label}: only {size_text(huge)} of {size_text(region.size)} are in 2 MiB pages"
+        )
+    return huge
+
+
+def require_pages(region: Region, size: int, label: str) -> int:
+    """The size of a region's pages in bytes: `size`, or MeasurementError."""
+    page = _asked(region, label).get("KernelPageSize", 0)
+    if page != size:
+        raise MeasurementError(f"{label}: the kernel gives it pages of {size_text(page)}")
+    return page
+
+
+def mapped_huge(region: Region) -> int:
+    """Bytes of the region that are mapped by 2 MiB entries here. Raises OSError."""
+    return _by_2m(smaps(region))
+
+
+def _by_2m(fields: Mapping[str, int]) -> int:
+    return sum(fields.get(name, 0) for name in _BY_2M)
+
+
+def _asked(region: Region, label: str) -> Mapping[str, int]:
+    try:
+        return smaps(region)
+    except OSError as error:
+        raise failed(f"{label}: /proc/self/smaps", error) from error
+
+
+def smaps(region: Region) -> Mapping[str, int]:
+    """The fields of /proc/self/smaps that are in kB, in bytes, summed over the mapping that begins with the region.
+
+    Raises OSError.
+    """
+    first, within, found = f"{region.address:x}-", False, dict[str, int]()
+    with Path("/proc/self/smaps").open() as lines:
+        for line in lines:
+            key, _, value = line.partition(":")
+            if "-" in key and " " in key:  # the head of a mapping: ADDRESS-ADDRESS rw-p …
+                within = line.startswith(first)
+            elif within and value.endswith(" kB\n"):
+                found[key] = found.get(key, 0) + (int(value.split()[0]) << 10)
+    return found
