@@ -51,6 +51,38 @@ static void one_kernel(const zc_kernel *kernel) {
     free(room);
 }
 
+/* Against the plain loops and not the definition: what two processes with unlike kernels must agree on. */
+static void as_base(const zc_kernel *kernel) {
+    const zc_kernel *base = zc_kernel_find("base");
+    uint8_t *one = aligned_alloc(LINE, 8 * LINE), *other = aligned_alloc(LINE, 8 * LINE);
+    int good = one && other;
+    uint64_t random = 53;
+    for (size_t skew = 0; good && skew < LINE; skew++)
+        for (size_t bytes = 0; good && bytes <= 5 * LINE; bytes++) {
+            uint64_t word = tap_random(&random);
+            memset(one, FENCE, 8 * LINE);
+            memset(other, FENCE, 8 * LINE);
+            kernel->fill(one + skew, bytes, word);
+            kernel->settle();
+            base->fill(other + LINE - 1 - skew, bytes, word);
+            good = !memcmp(one + skew, other + LINE - 1 - skew, bytes) &&
+                   base->check(one + skew, bytes, word) == SIZE_MAX &&
+                   kernel->check(other + LINE - 1 - skew, bytes, word) == SIZE_MAX;
+        }
+    ok(good, "%s: bit for bit what base writes, lengths 0 to %d at every alignment", kernel->name, 5 * LINE);
+    free(one);
+    free(other);
+}
+
+/* A kernel that the build had lost would be missed by nothing else: the tests go over those that there are. */
+static void streaming(void) {
+#if defined(__aarch64__)
+    ok(zc_kernel_find("neon-nt") == zc_kernel_at(0), "neon-nt is there, and the best");
+#elif defined(ZC_HAVE_AVX2)
+    if (__builtin_cpu_supports("avx2")) ok(zc_kernel_find("avx2-nt") == zc_kernel_at(0), "avx2-nt is there, and the best");
+#endif
+}
+
 static void naming(void) {
     ok(zc_kernel_at(0) && zc_kernel_find(NULL) == zc_kernel_at(0), "no name: the best");
     ok(zc_kernel_find("") == zc_kernel_at(0), "an empty name: the best");
@@ -71,7 +103,11 @@ static void naming(void) {
 
 int main(void) {
     naming();
+    streaming();
     const zc_kernel *kernel;
-    for (unsigned k = 0; (kernel = zc_kernel_at(k)); k++) one_kernel(kernel);
+    for (unsigned k = 0; (kernel = zc_kernel_at(k)); k++) {
+        one_kernel(kernel);
+        as_base(kernel);
+    }
     return tap_done();
 }

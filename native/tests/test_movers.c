@@ -42,6 +42,17 @@ static void one_mover(const zc_mover *m, const uint8_t *from) {
     free(room);
 }
 
+/* Source and target need not be alike: a load that wants an alignment of its own is caught here. */
+static void any_source(const zc_mover *m, const uint8_t *from) {
+    uint8_t *room = aligned_alloc(LINE, MOST + 6 * LINE);
+    int good = room != NULL;
+    for (size_t skew = 0; good && skew < LINE; skew++)
+        for (size_t other = 0; good && other < LINE; other++)
+            good = moves(m, room, from + other, skew, 3 * LINE + (7 * skew + 5 * other) % (3 * LINE));
+    ok(good, "%s/%s: every alignment of the source with every one of the target", m->method, m->isa);
+    free(room);
+}
+
 /* Every byte once, whatever the number of threads and however ragged their slices. */
 static void threaded(const zc_mover *m, const uint8_t *from) {
     const uint64_t sizes[] = {1, 4095, 4096, 4097, 10 * 4096 + 17, 64 * 4096};
@@ -107,11 +118,19 @@ int main(void) {
     const zc_mover *m;
     for (unsigned i = 0; (m = zc_mover_at(i)); i++) {
         one_mover(m, from);
+        any_source(m, from);
         threaded(m, from);
         ok(zc_mover_find(m->method, m->isa) == m, "%s/%s is found by its name", m->method, m->isa);
     }
     ok(zc_mover_find("memcpy", NULL) && zc_mover_find("memset", ""), "memcpy and memset are always there");
     ok(!zc_mover_find("nt", "avx9000") && !zc_mover_find("mem", NULL), "an unknown one is none");
+#if defined(__aarch64__)
+    ok(zc_mover_find("nt", "neon") && zc_mover_find("nt", NULL) == zc_mover_find("nt", "neon"), "nt/neon is there");
+    ok(!zc_mover_find("movsb", NULL) && !zc_mover_find("nt", "sse2"), "and nothing of x86");
+#elif defined(__x86_64__)
+    ok(zc_mover_find("nt", "sse2") && zc_mover_find("movsb", "erms"), "nt/sse2 and movsb/erms are there");
+    ok(!zc_mover_find("nt", "neon"), "and nothing of ARM");
+#endif
     refused(from);
     other_work(from);
     free(from);
