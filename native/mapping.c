@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/dma-buf.h>
 #include <linux/mman.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 

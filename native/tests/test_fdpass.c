@@ -74,7 +74,40 @@ static void one_descriptor(int credentials, const char *what) {
     disconnect(p);
 }
 
+static int close_all(struct msghdr *header) {
+    int closed = 0, fd;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c))
+        for (size_t at = CMSG_LEN(0); c->cmsg_type == SCM_RIGHTS && at < c->cmsg_len; at += sizeof fd, closed++) {
+            memcpy(&fd, (char *)c + at, sizeof fd);
+            close(fd);
+        }
+    return closed;
+}
+
+/* Descriptors that a receive in as much room as fdpass.c has leaves open without telling anyone. The kernel leaves
+ * none; QEMU's user mode asks it with more room than the program gave, and drops what then does not fit. */
+static int64_t lost_below(int credentials, int count) {
+    union {
+        char bytes[CMSG_SPACE(8 * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+        struct cmsghdr align;
+    } control;
+    char room[16];
+    struct iovec piece = {room, sizeof room};
+    struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.bytes,
+                            .msg_controllen = sizeof control.bytes};
+    pair p = connected(credentials);
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    send_many(p.theirs, fd, count);
+    int64_t before = fake_balance().of_kernel;
+    if (recvmsg(p.ours, &header, 0) < 0 || !close_all(&header)) abort();
+    int64_t lost = fake_balance().of_kernel - before;
+    close(fd);
+    disconnect(p);
+    return lost;
+}
+
 static void too_many(int credentials, int count) {
+    int64_t lost = lost_below(credentials, count);
     char room[16];
     zc_received got;
     pair p = connected(credentials);
@@ -83,6 +116,7 @@ static void too_many(int credentials, int count) {
     send_many(p.theirs, fd, count);
     int status = zc_receive(p.ours, room, sizeof room, LONG, &got);
     fake_ledger after = fake_balance();
+    after.of_kernel -= lost;
     ok((status == -EPROTO || status == -EMFILE) && got.fd == -1 && fake_same(&before, &after),
        "%d descriptors %s credentials: refused, all closed", count, credentials ? "behind" : "without");
     close(fd);
