@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/dma-buf.h>
+#include <linux/ioctl.h> /* not every version of dma-buf.h brings it */
 #include <linux/mman.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
