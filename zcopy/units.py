@@ -58,7 +58,7 @@ def parse_duration(text: str) -> int:
 
 
 def number_text(value: float) -> str:
-    """Three significant digits, integers above a hundred whole: ``0.122``, ``5.56``, ``24.3``, ``16399``."""
+    """Three significant digits, integers above a hundred whole, never an exponent: ``0.122``, ``5.56``, ``16399``."""
     size = abs(value)
     if value == 0:
         return "0"
@@ -66,7 +66,15 @@ def number_text(value: float) -> str:
         return f"{value:.0f}"
     if size >= 10:
         return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 1 else f"{value:.3g}"
+    return f"{value:.2f}" if size >= 1 else _below_one(value)
+
+
+def _below_one(value: float) -> str:
+    text = f"{value:.3g}"
+    digits, small, exponent = text.partition("e-")
+    if not small:
+        return text
+    return f"{value:.{int(exponent) + len(digits.strip('-').replace('.', '')) - 1}f}"
 
 
 def size_text(count: int) -> str:

@@ -237,6 +237,10 @@ def test_colour_is_in_the_look_and_nowhere_else(monkeypatch: pytest.MonkeyPatch)
         (243.4, "243"),
         (16399.4, "16399"),
         (-5.561, "-5.56"),
+        (0.0001, "0.0001"),
+        (3e-06, "0.000003"),
+        (1.854e-05, "0.0000185"),
+        (-2.5e-07, "-0.00000025"),
     ],
 )
 def test_number_text(value: float, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from zcopy.cli.run_tables import run_report
@@ -35,6 +36,7 @@ _COLUMNS: Final = (
     Column("verified", "verified", kind=Kind.FLAG, priority=4),
     Column("outcome", "outcome", kind=Kind.OUTCOME, priority=1),
 )
+_SHORT_NS: Final = 10_000  # in ms that has two noughts before its first digit
 
 
 def fill_report(run: Run) -> Report:
@@ -48,11 +50,17 @@ def fill_report(run: Run) -> Report:
 
 
 def _columns(rows: tuple[dict[str, Cell], ...]) -> tuple[Column, ...]:
-    """Without those of syncs and ranges where this run has none."""
+    """Without those of syncs and ranges where this run has none; times in a unit that fits its shortest fill."""
     hidden = {"range"} if all(row["range"] is None for row in rows) else set()
     if all(row["sync_ns"] is None for row in rows):
         hidden |= {"sync_ns", "fence", "sync_share", "gbps_with_sync"}
-    return tuple(column for column in _COLUMNS if column.key not in hidden)
+    fills = [ns for row in rows if isinstance(ns := row["fill"], int)]
+    unit = "µs" if fills and min(fills) < _SHORT_NS else "ms"
+    return tuple(
+        replace(column, unit=unit) if column.kind is Kind.NS else column
+        for column in _COLUMNS
+        if column.key not in hidden
+    )
 
 
 def _cells(row: Row) -> dict[str, Cell]:
