@@ -69,7 +69,18 @@ def test_wrong_usage_is_2_and_one_line(words: tuple[str, ...], told: str, zcopy:
 
 def test_a_table_of_short_fills_is_in_microseconds(zcopy: Any) -> None:
     """The head names the unit; nothing is written with an exponent."""
-    words = ("fill", "--method", "memcpy", "--reps", "2", "--no-lock", "--no-save", "--format", "table", "--size")
+    words = (
+        "fill",
+        "--method",
+        "memcpy",
+        "--reps",
+        "2",
+        "--no-lock",
+        "--no-save",
+        "--format",
+        "table",
+        "--size",
+    )
     short, long = zcopy(*words, "4KiB").stdout, zcopy(*words, "16MiB").stdout
     assert " µs" in short and " ms" not in short
     assert " ms" in long and " µs" not in long

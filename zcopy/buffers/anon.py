@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zcopy.buffers.base import Buffer, Capabilities
-from zcopy.buffers.pages import HUGE, mapped_huge, pool_lack, pool_left, require_huge, require_pages
+from zcopy.buffers.pages import HUGE, in_huge_pages, pool_lack, pool_left, require_huge, require_pages
 from zcopy.errors import MeasurementError
 from zcopy.model import Json
-from zcopy.native.calls import NativeError, refused
+from zcopy.native.calls import refused
 from zcopy.native.region import Region
 from zcopy.units import size_text
 
@@ -29,7 +29,7 @@ class Anon(Buffer):
     def allocate(self, size: int, label: str) -> Region:
         try:
             return self._map(self.room(size))
-        except NativeError as error:
+        except OSError as error:
             raise refused(f"{self.name}: {size_text(size)}", error, self._hint) from error
 
     def _map(self, size: int) -> Region:
@@ -52,16 +52,7 @@ class AnonThp(Anon):
     granule = HUGE
 
     def _map(self, size: int) -> Region:
-        region = Region(-1, size)
-        try:
-            region.advise_huge()
-            region.populate()
-            if mapped_huge(region) < region.size:
-                region.collapse()
-        except OSError as error:
-            region.close()
-            raise NativeError(error.errno, error.strerror) from error
-        return region
+        return in_huge_pages(Region(-1, size))
 
     def proof(self, region: Region) -> Mapping[str, Json]:
         return {**super().proof(region), "huge_bytes": require_huge(region, self.name)}

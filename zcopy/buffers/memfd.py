@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zcopy.buffers.base import Buffer, Capabilities
 from zcopy.buffers.identify import prove_memfd
-from zcopy.buffers.pages import HUGE, mapped_huge, pool_lack, pool_left, require_huge
+from zcopy.buffers.pages import HUGE, in_huge_pages, pool_lack, pool_left, require_huge
 from zcopy.model import Json
 from zcopy.native import fds
 from zcopy.native.calls import NativeError, refused
@@ -50,16 +50,10 @@ class MemfdThp(Memfd):
     granule = HUGE
 
     def allocate(self, size: int, label: str) -> Region:
-        region = super().allocate(size, label)
         try:
-            region.advise_huge()
-            region.populate()
-            if mapped_huge(region) < region.size:
-                region.collapse()
+            return in_huge_pages(super().allocate(size, label))
         except OSError as error:
-            region.close()
             raise refused(f"{self.name}: {size_text(size)} in 2 MiB pages", error) from error
-        return region
 
     def proof(self, region: Region) -> Mapping[str, Json]:
         return {**super().proof(region), "huge_bytes": require_huge(region, self.name)}

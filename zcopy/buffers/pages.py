@@ -33,6 +33,22 @@ def pool_lack(host: Host) -> str | None:
     return "the pool of 2 MiB huge pages is empty: as root, sysctl vm.nr_hugepages=N"
 
 
+def in_huge_pages(region: Region) -> Region:
+    """The same region, populated, in 2 MiB pages where the kernel can; closed where that fails. Raises OSError.
+
+    Asked for before the first touch, and gathered afterwards where memory was in pieces.
+    """
+    try:
+        region.advise_huge()
+        region.populate()
+        if mapped_huge(region) < region.size:
+            region.collapse()
+    except OSError:
+        region.close()
+        raise
+    return region
+
+
 def require_huge(region: Region, label: str) -> int:
     """The bytes of a region that are mapped by 2 MiB entries: all of them, or MeasurementError."""
     huge = _by_2m(_asked(region, label))
