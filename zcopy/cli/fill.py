@@ -36,6 +36,7 @@ EPILOG = examples(
     "zcopy fill                                   # memfd against ordinary memory, four sizes",
     "zcopy fill --buffer udmabuf,dma-heap:system --size 1MiB,64MiB",
     "zcopy fill --buffer udmabuf --size 64MiB --range 64,4KiB,1MiB --sync clean",
+    "zcopy fill --buffer anon,anon-thp,memfd --populate all --method memcpy",
     "zcopy fill --buffer all --method memcpy,nt --threads 1,2 --json",
 )
 
@@ -86,6 +87,15 @@ def command(
             show_default="all of it",
         ),
     ] = None,
+    populate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--populate",
+            metavar="LIST",
+            help="none; prefault: the kernel brings all pages in before the first touch; or all.",
+            show_default="none",
+        ),
+    ] = None,
     threads: Annotated[
         list[str] | None,
         typer.Option("--threads", metavar="LIST", help="Threads that fill.", show_default="1"),
@@ -127,6 +137,7 @@ def command(
             isa=_isa(isa),
             syncs=choose(sync, p.SYNCS, "--sync"),
             ranges=_sizes(range_, "--range"),
+            populate=choose(populate, p.POPULATES, "--populate") or ("none",),
             threads=split_numbers(threads or ["1"], "--threads"),
             cpus=tuple(sorted(parse_cpus(cpus))) if cpus else (),
             reps=reps,

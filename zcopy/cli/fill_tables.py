@@ -18,6 +18,7 @@ _COLUMNS: Final = (
     Column("size", "size", kind=Kind.BYTES, priority=0),
     Column("range", "range", kind=Kind.BYTES, priority=1),
     Column("buffer", "buffer", kind=Kind.ID, priority=0),
+    Column("populate", "populate", kind=Kind.ID, priority=1),
     Column("caching", "caching", kind=Kind.ID, priority=3),
     Column("method", "method", kind=Kind.ID, priority=0),
     Column("threads", "threads", kind=Kind.COUNT, priority=4),
@@ -45,13 +46,18 @@ def fill_report(run: Run) -> Report:
     columns = _columns(rows)
     keys = {column.key for column in columns}
     rows = tuple({key: value for key, value in row.items() if key in keys} for row in rows)
-    table = Table("fill from cached memory", columns, rows, (*_savings(run.rows), *_reasons(run)))
+    table = Table(
+        "fill from cached memory",
+        columns,
+        rows,
+        (*_first_touches(run.rows), *_savings(run.rows), *_reasons(run)),
+    )
     return Report((table,), run.document, flat=run_report(run).flat)
 
 
 def _columns(rows: tuple[dict[str, Cell], ...]) -> tuple[Column, ...]:
     """Without those of syncs and ranges where this run has none; times in a unit that fits its shortest fill."""
-    hidden = {"range"} if all(row["range"] is None for row in rows) else set()
+    hidden = {key for key in ("range", "populate") if all(row[key] is None for row in rows)}
     if all(row["sync_ns"] is None for row in rows):
         hidden |= {"sync_ns", "fence", "sync_share", "gbps_with_sync"}
     fills = [ns for row in rows if isinstance(ns := row["fill"], int)]
@@ -71,6 +77,7 @@ def _cells(row: Row) -> dict[str, Cell]:
     cells: dict[str, Cell] = {
         "size": _number(row.case.get("size", row.bytes)),
         "range": _number(row.case.get("range")),
+        "populate": str(row.case["populate"]) if "populate" in row.case else None,
         "buffer": str(row.case["buffer"]),
         "method": f"auto: {mover}"
         if method == "auto" and mover
@@ -102,6 +109,32 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
+def _first_touches(rows: tuple[Row, ...]) -> list[str]:
+    """For each size, which of the buffers that were measured takes its first bytes soonest, and which last."""
+    notes = []
+    for size in dict.fromkeys(row.case["size"] for row in rows):
+        met = {_place(row): row for row in rows if row.outcome is Outcome.OK and row.case["size"] == size}
+        if len(met) > 1:
+            ranked = sorted(met, key=lambda place: met[place].median_ns["first_touch"])
+            first, last = ranked[0], ranked[-1]
+            notes.append(f"{_size(size)}, first touch: {_met(first, met[first])}; {_met(last, met[last])}.")
+    return notes
+
+
+def _place(row: Row) -> str:
+    return f"{row.case['buffer']}{', populated' if 'populate' in row.case else ''}"
+
+
+def _met(place: str, row: Row) -> str:
+    made = row.median_ns["map"] + row.median_ns.get("populate", 0)
+    touch, faults = duration_text(row.median_ns["first_touch"]), row.extra.get("faults")
+    return f"{place} takes {touch} with {faults} page fault{'' if faults == 1 else 's'}, made in {duration_text(made)}"
+
+
+def _size(value: object) -> str:
+    return size_text(value) if isinstance(value, int) else str(value)
+
+
 def _savings(rows: tuple[Row, ...]) -> list[str]:
     """For each kind and method that has both: what a re-fill that only cleans costs against the double sync."""
     notes = []
@@ -120,7 +153,10 @@ def _savings(rows: tuple[Row, ...]) -> list[str]:
 
 
 def _which(row: Row) -> tuple[object, ...]:
-    return (row.case["size"], *(row.case.get(key) for key in ("buffer", "method", "range", "threads")))
+    return (
+        row.case["size"],
+        *(row.case.get(key) for key in ("buffer", "populate", "method", "range", "threads")),
+    )
 
 
 def _reasons(run: Run) -> list[str]:
@@ -135,7 +171,7 @@ def _reasons(run: Run) -> list[str]:
 
 def plan_table(plan: Plan) -> Table:
     """What a run would measure, and what it would take."""
-    keys = ("buffer", "method", "sync", "threads", "size", "range")
+    keys = ("buffer", "populate", "method", "sync", "threads", "size", "range")
     kinds = {"size": Kind.BYTES, "range": Kind.BYTES, "threads": Kind.COUNT}
     columns = tuple(Column(key, key, kind=kinds.get(key, Kind.ID), priority=1) for key in keys)
     rows = tuple({key: _plain(case.get(key)) for key in keys} for case in plan.cases)

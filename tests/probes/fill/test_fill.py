@@ -12,6 +12,7 @@ import pytest
 from zcopy.errors import Exit, Stopped, UsageError
 from zcopy.host import Host
 from zcopy.model import Outcome, Row
+from zcopy.native.calls import NativeError
 from zcopy.native.fill import movers
 from zcopy.native.flush import flushers
 from zcopy.probes.base import Context
@@ -207,3 +208,43 @@ def test_a_cpu_without_the_instruction_refuses(run: Fill, monkeypatch: pytest.Mo
     row = run(methods=("memcpy",), syncs=("flush",))[-1]
     assert row.outcome is Outcome.REFUSED
     assert "this CPU cannot" in str(row.reason)
+
+
+def test_populating_takes_the_faults_out_of_the_first_touch(run: Fill) -> None:
+    """In one run: the same memory touched as it comes, and with its pages there."""
+    rows = run(
+        buffers=("anon", "memfd"), methods=("memcpy",), populate=("none", "prefault"), sizes=(16 * MIB,)
+    )
+    by = {(row.case["buffer"], row.case.get("populate")): row for row in rows}
+    assert list(by) == [("anon", None), ("anon", "prefault"), ("memfd", None), ("memfd", "prefault")]
+    for buffer in ("anon", "memfd"):
+        touched, populated = by[buffer, None], by[buffer, "prefault"]
+        assert "populate" not in touched.ns
+        assert populated.ns["populate"][0] > 0
+        assert int(str(populated.extra["faults"])) <= 4
+        assert populated.ns["first_touch"][0] * 5 <= touched.ns["first_touch"][0]
+        assert populated.verified
+    assert by["anon", "prefault"].extra["vs_memcpy"] is not None
+
+
+def test_what_has_its_pages_already_is_not_populated_twice(run: Fill) -> None:
+    """And ordinary memory that nobody asked for is only there to be held against."""
+    rows = run(buffers=("memfd-thp",), methods=("nt",), populate=("prefault",), sizes=(2 * MIB,))
+    assert [(row.case["buffer"], "populate" in row.case) for row in rows] == [
+        ("anon", False), ("memfd-thp", False),
+    ]  # fmt: skip
+
+
+def test_only_the_plain_memcpy_is_what_others_are_held_against(run: Fill) -> None:
+    rows = run(buffers=("anon",), methods=("memcpy",), syncs=("none", "flush"), populate=("none", "prefault"))
+    assert [row.extra["vs_memcpy"] for row in rows].count(1.0) == 1
+    assert rows[0].extra["vs_memcpy"] == 1.0
+
+
+def test_a_refused_sync_leaves_the_mapping_unsaid(run: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise NativeError(5, "Input/output error")
+
+    monkeypatch.setattr("zcopy.probes.fill.caching.rates", refuse)
+    rows = run(methods=("memcpy",))
+    assert [(str(row.outcome), row.extra.get("caching")) for row in rows] == [("ok", None)] * 2

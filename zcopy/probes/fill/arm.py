@@ -123,7 +123,7 @@ class FillArm:
         outcome = self.outcome or (Outcome.OK if "total" in self.ns else Outcome.SKIPPED)
         ok = outcome is Outcome.OK
         target = self.target
-        once = {"map": (target.map_ns,), "first_touch": (target.touch_ns,)} if ok else {}
+        once = target.once() if ok else {}
         return Row(
             case=self.case.document(self._isa or None),
             outcome=outcome,

@@ -26,11 +26,13 @@ def against_base(rows: Sequence[Row]) -> list[Row]:
 
 
 def _work(row: Row) -> tuple[object, ...]:
-    return row.bytes, row.case.get("threads")
+    return row.case.get("size"), row.bytes, row.case.get("threads")
 
 
 def _is_base(row: Row) -> bool:
-    return (row.case["buffer"], row.case["method"]) == (BASE_BUFFER, BASE_METHOD)
+    """Not what was asked for beside it: the same by a flush, or into pages that were there."""
+    case = (row.case["buffer"], row.case["method"], row.case["sync"], row.case.get("populate"))
+    return case == (BASE_BUFFER, BASE_METHOD, "none", None)
 
 
 def _derived(row: Row, against: Row | None) -> Row:
@@ -70,7 +72,9 @@ def _synced(row: Row) -> bool:
 
 
 def _way(row: Row) -> tuple[object, ...]:
-    return tuple(row.case.get(key) for key in ("buffer", "size", "method", "sync", "threads", "isa"))
+    return tuple(
+        row.case.get(key) for key in ("buffer", "populate", "size", "method", "sync", "threads", "isa")
+    )
 
 
 def _sync(row: Row) -> int:

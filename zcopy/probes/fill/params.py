@@ -15,6 +15,7 @@ METHODS: Final = ("memcpy", "nt", "movsb", "memset", "auto")
 FLUSH: Final = "flush"  # by line, from user space: means something on any cached mapping
 SYNCS: Final = ("none", "clean", "full", FLUSH)
 _OF_DMABUFS: Final = ("none", "clean", "full")
+POPULATES: Final = ("none", "prefault")
 BASE_BUFFER: Final = "anon"  # with BASE_METHOD: ordinary cached memory, what every row is held against
 BASE_METHOD: Final = "memcpy"
 _LEAST, _MOST = KIB, 64 * GIB
@@ -33,6 +34,7 @@ class FillParams:
     isa: str = ""
     syncs: tuple[str, ...] = ()
     ranges: tuple[int, ...] = ()
+    populate: tuple[str, ...] = ("none",)
     threads: tuple[int, ...] = (1,)
     cpus: tuple[int, ...] = ()
     reps: int = 7
@@ -67,6 +69,7 @@ class FillParams:
             "isa": self.isa or None,
             "sync": list(self.syncs),
             "range": list(self.ranges),
+            "populate": list(self.populate),
             "threads": list(self.threads),
             "reps": self.reps,
             "seed": self.seed,
@@ -83,14 +86,15 @@ class Case:
     sync: str
     threads: int
     range: int = 0  # bytes that are touched and synced; 0: all of the buffer
+    populate: str = "none"  # prefault: the kernel brings all pages in before the first touch
 
     def document(self, isa: str | None) -> Mapping[str, Json]:
         case: dict[str, Json] = {
             "buffer": self.buffer, "method": self.method, "size": self.size, "sync": self.sync,
             "threads": self.threads, "source": "ram",
         }  # fmt: skip
-        optional = {"isa": isa or None, "range": self.range or None}
-        return {**case, **{key: value for key, value in optional.items() if value is not None}}
+        optional = {"isa": isa, "range": self.range, "populate": self.populate.removeprefix("none")}
+        return {**case, **{key: value for key, value in optional.items() if value}}
 
     @property
     def span(self) -> Span:
@@ -109,22 +113,40 @@ class Case:
         return self.method == CONSTANT
 
 
-def cases(params: FillParams, buffer: str, size: int, synced: bool) -> Iterator[Case]:
-    """Every case of one kind and size; `synced`: whether CPU access to it has to be opened and closed at all."""
+def ways(params: FillParams, buffer: str, populates: bool) -> tuple[str, ...]:
+    """How the pages of a kind come in; `populates`: whether bringing them in beforehand means anything to it."""
+    asked = params.populate if populates and buffer in params.buffers else ("none",)
+    return ("none", *(way for way in asked if way != "none")) if buffer == BASE_BUFFER else asked
+
+
+def cases(params: FillParams, buffer: str, populate: str, size: int, synced: bool) -> Iterator[Case]:
+    """Every case of one kind and size that was asked for, the plain cached memcpys first where this is their memory.
+
+    `synced`: whether CPU access to it has to be opened and closed at all.
+    """
+    if (buffer, populate) == (BASE_BUFFER, "none"):
+        yield from _bases(params, size)
+    if buffer in params.buffers and (populate in params.populate or buffer != BASE_BUFFER):
+        yield from _asked(params, buffer, populate, size, synced)
+
+
+def _asked(params: FillParams, buffer: str, populate: str, size: int, synced: bool) -> Iterator[Case]:
     for method in params.methods:
         for sync in params.syncs or (_OF_DMABUFS if synced else ("none",)):
             if sync in ("none", FLUSH) or synced:
-                for part in parts(params, size):
+                for part in _parts(params, size):
                     for threads in params.threads:
-                        yield Case(buffer, method, size, sync, threads, part)
+                        yield Case(buffer, method, size, sync, threads, part, populate)
 
 
-def parts(params: FillParams, size: int) -> tuple[int, ...]:
+def _bases(params: FillParams, size: int) -> Iterator[Case]:
+    """The plain cached memcpy of as many bytes by as many threads, for every row to be held against."""
+    for part in _parts(params, size):
+        for threads in params.threads:
+            yield Case(BASE_BUFFER, BASE_METHOD, size, "none", threads, part)
+
+
+def _parts(params: FillParams, size: int) -> tuple[int, ...]:
     """The ranges that a buffer of this size is filled by; 0 for all of it, which they are held against."""
     narrower = sorted({part for part in params.ranges if part < size})
     return (*narrower, 0)
-
-
-def base(size: int, threads: int, part: int = 0) -> Case:
-    """The plain cached memcpy of as many bytes by as many threads."""
-    return Case(BASE_BUFFER, BASE_METHOD, size, "none", threads, part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from random import Random
 from typing import Final
 
@@ -17,7 +17,7 @@ from zcopy.probes.base import Context, Plan, Probe
 from zcopy.probes.fill import caching
 from zcopy.probes.fill.arm import FillArm
 from zcopy.probes.fill.derived import against_base, whole_buffer_flushes
-from zcopy.probes.fill.params import BASE_BUFFER, Case, FillParams, base, cases, parts
+from zcopy.probes.fill.params import BASE_BUFFER, Case, FillParams, cases, ways
 from zcopy.probes.fill.stage import Sources, Target, close_target, make_target
 from zcopy.units import gbps, size_text
 
@@ -51,9 +51,9 @@ class FillProbe(Probe):
         every: list[Case] = []
         memory = 0
         for size in self._params.sizes:
-            kinds = [kind for kind, why in self._kinds(host, size) if why is None]
-            every += [case for kind in kinds for case in self._cases(kind, size)]
-            memory = max(memory, self._memory(kinds, size))
+            places = [(kind, populate) for kind, populate, why in self._places(host, size) if why is None]
+            every += [case for kind, populate in places for case in self._cases(kind, populate, size)]
+            memory = max(memory, 2 * size + sum(kind.room(size) for kind, _ in places))
         moved = sum(case.size * self._params.reps * 2 for case in every)
         return Plan(tuple(case.document(None) for case in every), memory, 0, int(moved * _PLAN_NS_PER_BYTE))
 
@@ -69,62 +69,48 @@ class FillProbe(Probe):
             *self._absent,
         )
 
-    def _kinds(self, host: Host, size: int) -> Iterator[tuple[Buffer, str | None]]:
-        """Every kind that is asked for, and ordinary memory to hold them against; with why one is not measured."""
+    def _places(self, host: Host, size: int) -> Iterator[tuple[Buffer, str, str | None]]:
+        """Every kind that is asked for, and ordinary memory to hold them against, with each way its pages come in, and
+        why it is not measured.
+        """
         left, limit = host.room()
         left -= 2 * size
         for name in dict.fromkeys((BASE_BUFFER, *self._params.buffers)):
             kind = registry.find(name, host)
-            need = kind.room(size)
+            lack = kind.unavailable(host)
             own = kind.limit(host)
-            if why := kind.unavailable(host):
-                yield kind, why
-            elif own and need > own[0]:
-                yield kind, f"needs {size_text(need)} of {name}: {own[1]} ({size_text(own[0])})"
-            elif need > left:
-                yield (
-                    kind,
-                    f"needs {size_text(need)} more memory, {size_text(max(0, left))} are left ({limit})",
-                )
-            else:
-                left -= need
-                yield kind, None
+            need = kind.room(size)
+            for populate in ways(self._params, name, kind.capabilities.populates):
+                why = lack or _too_large(kind, need, own, left, limit)
+                if why is None:
+                    left -= need
+                    own = (own[0] - need, own[1]) if own else None
+                yield kind, populate, why
 
-    def _memory(self, kinds: Sequence[Buffer], size: int) -> int:
-        return 2 * size + sum(kind.room(size) for kind in kinds)
-
-    def _cases(self, kind: Buffer, size: int) -> list[Case]:
-        asked = list(cases(self._params, kind.name, size, kind.capabilities.dmabuf))
-        if kind.name not in self._params.buffers:
-            asked = []
-        return list(dict.fromkeys((*(self._bases(size) if kind.name == BASE_BUFFER else ()), *asked)))
-
-    def _bases(self, size: int) -> Iterator[Case]:
-        for part in parts(self._params, size):
-            for threads in self._params.threads:
-                yield base(size, threads, part)
+    def _cases(self, kind: Buffer, populate: str, size: int) -> list[Case]:
+        found = cases(self._params, kind.name, populate, size, kind.capabilities.dmabuf)
+        return list(dict.fromkeys(found))
 
     def _measure_size(
         self, context: Context, random: Random, size: int, steps: tuple[int, int]
     ) -> Iterator[Row]:
         with ExitStack() as cleanup:
             sources = None
-            for kind, why in self._kinds(context.host, size):
+            for kind, populate, why in self._places(context.host, size):
                 target = None
                 if why is None:
                     if sources is None:
                         sources = Sources(size, self._params.seed)
                         cleanup.callback(sources.close)
-                    target, why = self._made(kind, size, context)
+                    target, why = self._made(kind, populate, size, context)
                 if target is None or sources is None:
-                    self._absent += (
-                        [self._absent_row(kind, size, why or "")] if self._cases(kind, size) else []
-                    )
+                    if self._cases(kind, populate, size):
+                        self._absent.append(self._absent_row(kind, populate, size, why or ""))
                     continue
                 cleanup.callback(close_target, target)
                 self._open += [
                     FillArm(case, target, sources, self._params.isa, self._params.cpus)
-                    for case in self._cases(kind, size)
+                    for case in self._cases(kind, populate, size)
                 ]
             self._rounds(context, random, size, steps)
             if sources is not None:
@@ -135,9 +121,11 @@ class FillProbe(Probe):
             context.warn(warning)
         yield from rows
 
-    def _made(self, kind: Buffer, size: int, context: Context) -> tuple[Target | None, str | None]:
+    def _made(
+        self, kind: Buffer, populate: str, size: int, context: Context
+    ) -> tuple[Target | None, str | None]:
         try:
-            return make_target(kind, size, context.host, context.ticks), None
+            return make_target(kind, populate, size, context.host, context.ticks), None
         except ZcopyError as error:
             return None, error.message
         except NativeError as error:
@@ -158,15 +146,15 @@ class FillProbe(Probe):
 
     def _classify(self, context: Context, sources: Sources, size: int) -> None:
         """How each kind's mapping reads and writes, against ordinary memory's in the same run."""
-        targets = {arm.target.kind.name: arm.target for arm in self._open if arm.outcome is None}
-        if BASE_BUFFER not in targets:
-            return
+        targets = {id(arm.target): arm.target for arm in self._open if arm.outcome is None}
         for target in targets.values():
-            target.rates = caching.rates(target.region, sources.regions[0], size)
-        ordinary = targets[BASE_BUFFER].rates
-        for target in targets.values():
-            if target.rates is not None and ordinary is not None:
-                self._say(context, target, target.rates, caching.classify(target.rates, ordinary))
+            with suppress(NativeError):  # a sync that was refused: then nothing is said of it
+                target.rates = caching.rates(target.region, sources.regions[0], size)
+        found = [(target, target.rates) for target in targets.values() if target.rates is not None]
+        ordinary = next((rates for target, rates in found if target.kind.name == BASE_BUFFER), None)
+        for target, rates in found:
+            if ordinary is not None:
+                self._say(context, target, rates, caching.classify(rates, ordinary))
 
     def _say(self, context: Context, target: Target, rates: caching.Rates, measured: str) -> None:
         """Puts what was found of a buffer into its rows, beside what its driver says of it."""
@@ -182,7 +170,18 @@ class FillProbe(Probe):
                     read_gbps=gbps(rates.size, rates.read_ns), write_gbps=gbps(rates.size, rates.write_ns),
                 )  # fmt: skip
 
-    def _absent_row(self, kind: Buffer, size: int, why: str) -> Row:
+    def _absent_row(self, kind: Buffer, populate: str, size: int, why: str) -> Row:
         """One for all the ways to fill what is not there."""
         case: dict[str, Json] = {"buffer": kind.name, "size": size, "source": "ram"}
+        if populate != "none":
+            case["populate"] = populate
         return Row(case=case, outcome=Outcome.SKIPPED, reason=why, bytes=size)
+
+
+def _too_large(kind: Buffer, need: int, own: tuple[int, str] | None, left: int, limit: str) -> str | None:
+    """Why `need` bytes of a kind are not to be had: its own limit, or the memory that is left."""
+    if own and need > own[0]:
+        return f"needs {size_text(need)} of {kind.name}: {own[1]} ({size_text(max(0, own[0]))})"
+    if need > left:
+        return f"needs {size_text(need)} more memory, {size_text(max(0, left))} are left ({limit})"
+    return None

@@ -24,11 +24,17 @@ class Target:
     region: Region
     check: Region  # another mapping of the same memory where there can be one
     map_ns: int
+    populate_ns: int | None  # None: its pages came with the first touch
     touch_ns: int
     faults: int
     proof: dict[str, Json] = field(default_factory=dict)
     declared: str | None = None  # how its driver maps it
     rates: Rates | None = None  # once classified
+
+    def once(self) -> dict[str, tuple[int, ...]]:
+        """The phases that were paid once, in ns."""
+        populate = {} if self.populate_ns is None else {"populate": (self.populate_ns,)}
+        return {"map": (self.map_ns,), **populate, "first_touch": (self.touch_ns,)}
 
 
 class Sources:
@@ -48,12 +54,16 @@ class Sources:
         self._owned.close()
 
 
-def make_target(kind: Buffer, size: int, host: Host, ticks: Any) -> Target:
-    """Allocates, touches and proves a region. Raises RefusedError, MeasurementError, NativeError."""
+def make_target(kind: Buffer, populate: str, size: int, host: Host, ticks: Any) -> Target:
+    """Allocates, populates where asked, touches and proves a region.
+
+    Raises RefusedError, MeasurementError, NativeError.
+    """
     began = ticks()
     region = kind.allocate(kind.room(size), "zcopy-fill")
     map_ns = ticks() - began
     try:
+        populate_ns = _populated(region, ticks) if populate == "prefault" else None
         proof = dict(kind.proof(region))
         region.begin(write=True)
         touch_ns, faults = touch(region, size)
@@ -61,10 +71,16 @@ def make_target(kind: Buffer, size: int, host: Host, ticks: Any) -> Target:
         check = region
         if region.fd >= 0:
             check = Region.owning(os.dup(region.fd), region.size, dmabuf=region.dmabuf)
-        return Target(kind, region, check, map_ns, touch_ns, faults, proof, kind.declared(host))
+        return Target(kind, region, check, map_ns, populate_ns, touch_ns, faults, proof, kind.declared(host))
     except BaseException:
         region.close()
         raise
+
+
+def _populated(region: Region, ticks: Any) -> int:
+    began: int = ticks()
+    region.populate()
+    return int(ticks()) - began
 
 
 def close_target(target: Target) -> None:
