@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 
 #include "buffers.h"
+#include "buffers_device.h"
 #include "sys.h"
 
 typedef struct drm_version {
@@ -93,15 +94,49 @@ static int same_inode(int dmabuf, int again) {
     return status < 0 ? status : first.ino == second.ino && first.dev == second.dev;
 }
 
-int zc_drm_same_object(int card, int dmabuf) {
-    drm_prime_handle prime = {.fd = dmabuf};
-    int status = zc_sys_ioctl(card, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime);
-    if (status < 0) return status;
-    status = is_own(card, prime.handle);
-    int again = status > 0 ? export_handle(card, prime.handle) : status;
-    close_handle(card, prime.handle);
-    if (status <= 0 || again < 0) return again;
-    status = same_inode(dmabuf, again);
+/* Whether the card exports what it holds as `handle` under the dma-buf's inode; ends the handle. */
+static int exports_it_again(int card, uint32_t handle, int dmabuf) {
+    int again = export_handle(card, handle);
+    close_handle(card, handle);
+    if (again < 0) return again;
+    int status = same_inode(dmabuf, again);
     zc_sys_close(again);
     return status;
+}
+
+static int import_handle(int card, int dmabuf, uint32_t *handle) {
+    drm_prime_handle prime = {.fd = dmabuf};
+    int status = zc_sys_ioctl(card, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime);
+    *handle = prime.handle;
+    return status;
+}
+
+int zc_drm_same_object(int card, int dmabuf) {
+    uint32_t handle;
+    int status = import_handle(card, dmabuf, &handle);
+    if (status < 0) return status;
+    status = is_own(card, handle);
+    if (status > 0) return exports_it_again(card, handle, dmabuf);
+    close_handle(card, handle);
+    return status;
+}
+
+int zc_bo_same_object(int device, int dmabuf) {
+    uint32_t handle;
+    int status = import_handle(device, dmabuf, &handle);
+    return status < 0 ? status : exports_it_again(device, handle, dmabuf);
+}
+
+int zc_bo_export(int device, uint32_t handle, zc_bo *out) {
+    int fd = export_handle(device, handle);
+    out->handle = handle;
+    out->fd = fd < 0 ? -1 : fd;
+    if (fd < 0) zc_bo_close(device, out);
+    return fd < 0 ? fd : 0;
+}
+
+void zc_bo_close(int device, zc_bo *bo) {
+    if (bo->handle) close_handle(device, bo->handle);
+    bo->handle = 0;
+    bo->object = 0;
 }

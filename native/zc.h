@@ -1,5 +1,6 @@
 /* Everything that Python calls, for the generated module. */
 #include "buffers.h"
+#include "buffers_device.h"
 #include "cells.h"
 #include "decoder.h"
 #include "fdpass.h"

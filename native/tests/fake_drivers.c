@@ -206,6 +206,24 @@ static int version(void *argument) {
     return 0;
 }
 
+unsigned sim_object(unsigned long bytes) { return new_handle(memory((bytes + PAGE - 1) / PAGE * PAGE), 0); }
+int sim_holds(unsigned handle, unsigned long *bytes) {
+    const object *of = handle ? find(handle) : NULL;
+    uint64_t size = 0;
+    if (!of || file_bytes(of->backing, &size)) return 0;
+    *bytes = size;
+    return 1;
+}
+int sim_refuse(int error, const char *rule) { return complain(error, rule); }
+int sim_gem(unsigned long request, void *argument) {
+    switch (request) {
+    case 0x40086409: return gem_close(argument);
+    case 0xc00c642d: return handle_to_fd(argument);
+    case 0xc00c642e: return fd_to_handle(argument);
+    default: return complain(UNKNOWN, "a device's ioctl with another number");
+    }
+}
+
 static int on_card(int fd, unsigned long request, void *argument) {
     (void)fd;
     switch (request) {

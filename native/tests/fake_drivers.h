@@ -27,4 +27,13 @@ int sim_ended(void);
 /* Lets a descriptor be seen as a simulated dma-buf. */
 void sim_dmabuf(int fd);
 
+/* For simulated devices of other drivers (fake_devices.c). A GEM object of `bytes`: its handle. */
+unsigned sim_object(unsigned long bytes);
+/* Whether the handle is open, and its size. */
+int sim_holds(unsigned handle, unsigned long *bytes);
+/* GEM_CLOSE and PRIME; -ENOTTY, with a complaint, for any other number. */
+int sim_gem(unsigned long request, void *argument);
+/* Remembers a broken rule; -error. */
+int sim_refuse(int error, const char *rule);
+
 #endif

@@ -19,6 +19,7 @@ from zcopy.host import Host
 from zcopy.native import fds
 from zcopy.units import MIB
 
+RKNPU = ("rknpu:cacheable", "rknpu:wc", "rknpu:device", "rknpu:sram")
 NODES = {"udmabuf": "/dev/udmabuf", "dma-heap:system": "/dev/dma_heap/system", "drm:card7": "/dev/dri/card7"}
 
 
@@ -104,6 +105,7 @@ def test_a_card_occupies_the_gpu_or_npu_behind_it(tree: Callable[[str], Host]) -
     assert {name: devices for name, devices in named.items() if devices} == {
         "drm:card1": ("gpu0",),
         "drm:card2": ("npu0",),
+        **dict.fromkeys(RKNPU, ("npu0",)),
     }
 
 

@@ -15,19 +15,25 @@ from zcopy.errors import UsageError
 from zcopy.host import Host
 
 FIXED = ["anon", "anon-thp", "hugetlb", "memfd", "memfd-thp", "memfd-huge", "udmabuf"]
+ACCELERATORS = ["rknpu:cacheable", "rknpu:wc", "rknpu:device", "rknpu:sram"]
 
 
 def test_what_a_bare_box_lacks_is_a_kind_that_says_why(tree: Callable[[str], Host]) -> None:
     kinds = registry.kinds(tree(""))
-    assert [kind.name for kind in kinds] == [*FIXED, "dma-heap:system", "drm:card0"]
-    heap, card = (kind.unavailable(tree("")) for kind in kinds[-2:])
+    assert [kind.name for kind in kinds] == [*FIXED, "dma-heap:system", "drm:card0", *ACCELERATORS]
+    heap, card = (kind.unavailable(tree("")) for kind in kinds[len(FIXED) : len(FIXED) + 2])
     assert str(heap).startswith("this box has no /dev/dma_heap: ")
     assert str(card).startswith("this box has no /dev/dri: ")
 
 
 def test_a_family_that_is_here_has_no_stand_in(tree: Callable[[str], Host]) -> None:
     host = tree("sys/class/dma_heap/reserved/dev = 250:0\nsys/class/drm/card7/dev = 226:7\n")
-    assert [kind.name for kind in registry.kinds(host)] == [*FIXED, "dma-heap:reserved", "drm:card7"]
+    assert [kind.name for kind in registry.kinds(host)] == [
+        *FIXED,
+        "dma-heap:reserved",
+        "drm:card7",
+        *ACCELERATORS,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_a_heap_with_a_comma_in_its_name_is_one_word(
 
 def test_every_heap_and_card_is_a_kind(everything: Host) -> None:
     names = [kind.name for kind in registry.kinds(everything)]
-    assert names == [*FIXED, "dma-heap:system", "drm:card7"]
+    assert names == [*FIXED, "dma-heap:system", "drm:card7", *ACCELERATORS]
 
 
 def test_names_are_distinct_and_every_kind_says_what_it_is(everything: Host) -> None:
@@ -61,14 +67,26 @@ def test_names_are_distinct_and_every_kind_says_what_it_is(everything: Host) -> 
         assert kind.room(1) == kind.granule == kind.room(kind.granule)
 
 
-@pytest.mark.parametrize("name", [*FIXED, "dma-heap:system", "drm:card7"])
+@pytest.mark.parametrize("name", [*FIXED, "dma-heap:system", "drm:card7", *ACCELERATORS])
 def test_a_kind_is_found_by_its_name(name: str, everything: Host) -> None:
     assert registry.find(name, everything).name == name
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", "memfd ", "Memfd", "malloc", "dma-heap", "dma-heap:", "drm:", "drm:../card0", "dma-heap:a b", "[x]"],
+    [
+        "",
+        "memfd ",
+        "Memfd",
+        "malloc",
+        "dma-heap",
+        "dma-heap:",
+        "drm:",
+        "drm:../card0",
+        "dma-heap:a b",
+        "[x]",
+        "rknpu:x",
+    ],
 )
 def test_another_name_is_a_wrong_word_and_the_right_ones_are_told(name: str, everything: Host) -> None:
     with pytest.raises(UsageError) as caught:

@@ -222,11 +222,12 @@ def huge_pages() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def kinds(huge_pages: None) -> dict[str, Any]:  # noqa: ARG001 - one kind is made of them
-    """Every kind of memory by name; all of them are to be had here."""
+    """Every kind of memory by name but those of accelerators; all of them are to be had here."""
+    from zcopy.buffers.device import DeviceBuffer
     from zcopy.buffers.registry import kinds
     from zcopy.host import Host
 
-    return {kind.name: kind for kind in kinds(Host.read())}
+    return {kind.name: kind for kind in kinds(Host.read()) if not isinstance(kind, DeviceBuffer)}
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from zcopy.native import (
     calls,
     cells,
     channel,
+    device,
     fds,
     fill,
     flush,
@@ -172,6 +173,36 @@ def descriptors_of_every_kind() -> None:
     ):
         with refused():
             call()
+    os.close(fd)
+
+
+@scenario
+def buffers_of_accelerators() -> None:
+    """There is none here: calls that are refused, and a memfd in a buffer's place."""
+    fd = fds.memfd("leak", 4096)
+    for call in (
+        lambda: device.rknpu(fd, 4096, 0x403),
+        lambda: device.rknpu_version(fd),
+        lambda: device.rknpu_free_sram(fd),
+        lambda: device.owns(fd, fd),
+    ):
+        with refused():
+            call()
+    for sync in (device.RknpuSync,):
+        bo = device.Bo(fd, ffi.new("zc_bo *", {"size": 4096, "handle": 7, "fd": os.dup(fd)}))
+        assert not bo.sram
+        with device.mapped(bo, sync) as one:
+            assert one.ranged
+            with refused():
+                one.begin()
+    plain = device.Bo(fd, ffi.new("zc_bo *", {"size": 4096, "handle": 7, "fd": os.dup(fd)}))
+    device.mapped(plain, None).close()
+    with refused():
+        device.mapped(
+            device.Bo(fd, ffi.new("zc_bo *", {"size": 1 << 60, "fd": os.dup(fd)})), device.RknpuSync
+        )
+    with refused():  # a node that cannot be kept
+        device.mapped(device.Bo(-1, ffi.new("zc_bo *", {"size": 4096, "fd": os.dup(fd)})), device.RknpuSync)
     os.close(fd)
 
 

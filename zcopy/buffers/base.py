@@ -27,6 +27,7 @@ class Capabilities:
     dmabuf: bool = False  # the fd is a dma-buf: CPU access is bracketed by DMA_BUF_IOCTL_SYNC
     sparse: bool = False  # untouched pages are holes that SEEK_DATA/SEEK_HOLE tell apart
     populates: bool = False  # pages come with the first touch, so populating in advance changes it
+    strict: bool = False  # Device memory on arm64: only aligned accesses of at most 16 bytes
 
 
 class Buffer(ABC):

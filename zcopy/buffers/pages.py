@@ -51,7 +51,7 @@ def in_huge_pages(region: Region) -> Region:
 
 def require_huge(region: Region, label: str) -> int:
     """The bytes of a region that are mapped by 2 MiB entries: all of them, or MeasurementError."""
-    huge = _by_2m(_asked(region, label))
+    huge = _least_by_2m(region, _asked(region, label))
     if huge < region.size:
         raise MeasurementError(
             f"{label}: only {size_text(huge)} of {size_text(region.size)} are in 2 MiB pages"
@@ -68,12 +68,14 @@ def require_pages(region: Region, size: int, label: str) -> int:
 
 
 def mapped_huge(region: Region) -> int:
-    """Bytes of the region that are mapped by 2 MiB entries here. Raises OSError."""
-    return _by_2m(smaps(region))
+    """Bytes of the region that are mapped by 2 MiB entries here, at least. Raises OSError."""
+    return _least_by_2m(region, smaps(region))
 
 
-def _by_2m(fields: Mapping[str, int]) -> int:
-    return sum(fields.get(name, 0) for name in _BY_2M)
+def _least_by_2m(region: Region, fields: Mapping[str, int]) -> int:
+    """What is not huge in the mapping may all lie in the region: the kernel shows neighbours alike as one mapping."""
+    huge, beside = sum(fields.get(name, 0) for name in _BY_2M), fields.get("Size", 0) - region.size
+    return max(0, huge - max(0, beside))
 
 
 def _asked(region: Region, label: str) -> Mapping[str, int]:
@@ -84,16 +86,18 @@ def _asked(region: Region, label: str) -> Mapping[str, int]:
 
 
 def smaps(region: Region) -> Mapping[str, int]:
-    """The fields of /proc/self/smaps that are in kB, in bytes, summed over the mapping that begins with the region.
-
-    Raises OSError.
-    """
-    first, within, found = f"{region.address:x}-", False, dict[str, int]()
+    """The fields of /proc/self/smaps that are in kB, in bytes, of the mapping that holds the region. Raises OSError."""
+    within, found = False, dict[str, int]()
     with Path("/proc/self/smaps").open() as lines:
         for line in lines:
             key, _, value = line.partition(":")
-            if "-" in key and " " in key:  # the head of a mapping: ADDRESS-ADDRESS rw-p …
-                within = line.startswith(first)
+            if " " in key:  # the head of a mapping: ADDRESS-ADDRESS rw-p …
+                within = _holds(key, region)
             elif within and value.endswith(" kB\n"):
-                found[key] = found.get(key, 0) + (int(value.split()[0]) << 10)
+                found[key] = int(value.split()[0]) << 10
     return found
+
+
+def _holds(head: str, region: Region) -> bool:
+    first, end = (int(each, 16) for each in head.split(" ", 1)[0].split("-"))
+    return first <= region.address < end

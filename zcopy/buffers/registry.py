@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from zcopy.buffers import dmaheap, drm
+from zcopy.buffers import dmaheap, drm, rknpu
 from zcopy.buffers.anon import Anon, AnonThp, Hugetlb
 from zcopy.buffers.base import Buffer
 from zcopy.buffers.memfd import Memfd, MemfdHuge, MemfdThp
@@ -19,16 +19,20 @@ _FIXED = (Anon, AnonThp, Hugetlb, Memfd, MemfdThp, MemfdHuge, Udmabuf)
 # Kinds of which a box has any number: their prefix, those that are here (without any, one that says why), and one by
 # name even if it is not here.
 _FAMILIES = ((dmaheap.PREFIX, dmaheap.heaps, dmaheap.DmaHeap), (drm.PREFIX, drm.cards, drm.DrmDumb))
+# Drivers of accelerators: the kinds of each by a name of their own, whether the box has it or not.
+_DRIVERS = (rknpu.buffers,)
 
 
 def kinds(host: Host) -> tuple[Buffer, ...]:
-    """Every kind that exists on this box or could: the fixed ones, then each heap and each card.
+    """Every kind that exists on this box or could: the fixed ones, each heap and each card, those of accelerators.
 
     A family without a member here is one kind too: what the box lacks is a row that says why.
     """
     found: list[Buffer] = [kind() for kind in _FIXED]
     for _, here, _one in _FAMILIES:
         found.extend(here(host))
+    for of_driver in _DRIVERS:
+        found.extend(of_driver(host))
     return tuple(found)
 
 
@@ -48,7 +52,8 @@ def rejoined(words: Iterable[str], host: Host) -> tuple[str, ...]:
 
 def catalogue() -> tuple[Buffer, ...]:
     """One of every kind that zcopy knows, whether this box has it or not; heaps and cards are called NAME."""
-    return (*(kind() for kind in _FIXED), *(one("NAME") for _prefix, _here, one in _FAMILIES))
+    families = (one("NAME") for _prefix, _here, one in _FAMILIES)
+    return (*(kind() for kind in _FIXED), *families, *(kind for of in _DRIVERS for kind in of(None)))
 
 
 def devices(names: Iterable[str], host: Host) -> tuple[str, ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
@@ -176,3 +178,16 @@ def test_killed_providers_fail_their_rows_and_the_run_goes_on(handoff: Handoff) 
     assert all("the provider is gone" in str(row.reason) for row in failed), [row.reason for row in failed]
     for row in failed:
         assert row.verified is False
+
+
+def test_memory_that_no_store_of_ours_may_touch_is_refused(
+    handoff: Handoff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Device memory on arm64: a bus error would end the decoder. Simulated by memfd that says so of itself."""
+    monkeypatch.setattr("zcopy.buffers.memfd.Memfd.capabilities", replace(Memfd.capabilities, strict=True))
+    monkeypatch.setattr(
+        "zcopy.buffers.strict.os", SimpleNamespace(uname=lambda: SimpleNamespace(machine="aarch64"))
+    )
+    row = handoff(routes=("shared",), regions=("reused",)).row(route="shared")
+    assert row.outcome is Outcome.REFUSED
+    assert "Device memory" in str(row.reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from zcopy.buffers.strict import refuse_strict
 from zcopy.errors import MeasurementError, RefusedError, ZcopyError
 from zcopy.model import Json, Outcome, Row
 from zcopy.native.calls import sentence
@@ -39,6 +40,7 @@ class FillArm:
 
     def prepare(self) -> None:
         """Finds the way to fill; `auto` tries them all in turn and takes the fastest here, for this size."""
+        refuse_strict(self.target.kind)
         if POLICIES[self.case.sync].by_line:
             self.extra["flusher"] = flushing(self.target.declared)
         if self.case.method != "auto":

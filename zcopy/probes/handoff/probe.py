@@ -13,6 +13,7 @@ from random import Random
 from zcopy.buffers import registry
 from zcopy.buffers.anon import Anon
 from zcopy.buffers.base import Buffer
+from zcopy.buffers.strict import strict_here
 from zcopy.host import Host
 from zcopy.host.mounts import filesystem
 from zcopy.model import Json, Outcome, Row, Warning_
@@ -57,7 +58,9 @@ def _lack(kind: Buffer, host: Host) -> tuple[Outcome, str] | None:
         why = kind.unavailable(host)
     except ExhaustedError as error:
         return Outcome.FAILED, error.message
-    return (Outcome.SKIPPED, why) if why else None
+    if why:
+        return Outcome.SKIPPED, why
+    return (Outcome.REFUSED, strict) if (strict := strict_here(kind)) else None
 
 
 class HandoffProbe(Probe):
