@@ -1,8 +1,9 @@
-/* Buffers of accelerators, each exported by PRIME as a read-write dma-buf. ABIs: the drivers' own headers (rknpu_ioctl.h of
- * the vendor's 0.9.8), by our own minimal definitions.
+/* Buffers of accelerators, each exported by PRIME as a read-write dma-buf. ABIs: rknpu_ioctl.h of the vendor's
+ * 0.9.8, the kernel's headers for the others, by our own minimal definitions.
  *
- * `device` is an open node of the driver and stays the caller's. The zc_*_new return 0 or -errno and fill *out; on failure
- * nothing is left behind. The caller owns out->fd, and ends out->handle by zc_bo_close on the same open node. */
+ * `device` is an open node of the driver and stays the caller's. The zc_*_new return 0 or -errno and fill *out; on
+ * failure nothing is left behind. The caller owns out->fd, and ends
+ * out->handle by zc_bo_close on the same open node. */
 #ifndef ZC_BUFFERS_DEVICE_H
 #define ZC_BUFFERS_DEVICE_H
 
@@ -34,5 +35,18 @@ enum { ZC_RKNPU_DRV_VERSION = 1, ZC_RKNPU_FREE_SRAM = 23 };
 int64_t zc_rknpu_ask(int device, uint32_t action);
 /* MEM_SYNC, of a cacheable buffer made here: ns or -errno. The range must lie inside the buffer, or -EINVAL. */
 int64_t zc_rknpu_sync(int device, const zc_bo *bo, unsigned direction, uint64_t offset, uint64_t bytes);
+
+/* A buffer of the type SHARE. */
+int zc_amdxdna_new(int device, uint64_t bytes, zc_bo *out);
+/* SYNC_BO: ns or -errno. The range must lie inside the buffer, or -EINVAL. Never of an import. */
+int64_t zc_amdxdna_sync(int device, const zc_bo *bo, unsigned direction, uint64_t offset, uint64_t bytes);
+
+/* GEM_CREATE in one domain (AMDGPU_GEM_DOMAIN_*) with its flags (AMDGPU_GEM_CREATE_*). */
+int zc_amdgpu_new(int device, uint64_t bytes, uint64_t domain, uint64_t flags, zc_bo *out);
+
+/* Less than 4 GiB, or -EINVAL. */
+int zc_rocket_new(int device, uint64_t bytes, zc_bo *out);
+/* PREP_BO, which waits for the device at most 5 s (-ETIMEDOUT), or FINI_BO; always the whole buffer: ns or -errno. */
+int64_t zc_rocket_sync(int device, const zc_bo *bo, unsigned direction);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "fake.h"
 #include "fake_drivers.h"
+#include "sys.h"
 
 /* What the simulated kernel calls its object behind a handle: any other word would be followed to nowhere. */
 #define OBJECT UINT64_C(0xffffff8000000000)
@@ -75,7 +76,7 @@ static int rknpu_sync(const void *argument) {
     uint64_t object = u64(argument, 8);
     if (flags != 1 && flags != 2) return sim_refuse(EINVAL, "MEM_SYNC: one direction");
     if (u32(argument, 4)) return sim_refuse(EINVAL, "MEM_SYNC: reserved is 0");
-    if (object <= OBJECT || object - OBJECT > UINT32_MAX) return sim_refuse(EFAULT, "MEM_SYNC: obj_addr as it was given");
+    if (object <= OBJECT || object - OBJECT > UINT32_MAX) return sim_refuse(EFAULT, "MEM_SYNC: obj_addr as given");
     if (!(sim.created & CACHEABLE)) return -EINVAL;
     return synced(flags == 1, (uint32_t)(object - OBJECT), u64(argument, 16), u64(argument, 24));
 }
@@ -98,3 +99,67 @@ static int on_rknpu(int fd, unsigned long request, void *argument) {
     }
 }
 int sim_rknpu(void) { return device(on_rknpu); }
+
+/* CREATE_BO 0xc0206443, 32 bytes: flags@0 (0), vaddr@8 (0), size@16, type@24 (1 SHARE), handle@28. */
+static int amdxdna_create(void *argument) {
+    if (u64(argument, 0) || u64(argument, 8)) return sim_refuse(EINVAL, "CREATE_BO: no flags, no table");
+    if (u32(argument, 24) != 1 || u32(argument, 28)) return sim_refuse(EINVAL, "CREATE_BO: of the type SHARE");
+    if (!u64(argument, 16)) return -EINVAL;
+    put32(argument, 28, sim_object(u64(argument, 16)));
+    return 0;
+}
+
+/* SYNC_BO 0xc0186445, 24 bytes: handle@0, direction@4 (0 to the device, 1 from it), offset@8, size@16. */
+static int on_amdxdna(int fd, unsigned long request, void *argument) {
+    (void)fd;
+    if (request == 0xc0206443) return amdxdna_create(argument);
+    if (request != 0xc0186445) return sim_gem(request, argument);
+    if (u32(argument, 4) > 1) return sim_refuse(EINVAL, "SYNC_BO: a direction");
+    return synced(u32(argument, 4) == 0, u32(argument, 0), u64(argument, 8), u64(argument, 16));
+}
+int sim_amdxdna(void) { return device(on_amdxdna); }
+
+/* GEM_CREATE 0xc0206440, 32 bytes: bo_size@0, alignment@8, domains@16, domain_flags@24; out handle@0. */
+static int on_amdgpu(int fd, unsigned long request, void *argument) {
+    (void)fd;
+    if (request != 0xc0206440) return sim_gem(request, argument);
+    if (u64(argument, 8)) return sim_refuse(EINVAL, "GEM_CREATE: the driver's own alignment");
+    if (u64(argument, 16) != sim.flags >> 32 || u64(argument, 24) != (uint32_t)sim.flags)
+        return sim_refuse(EINVAL, "GEM_CREATE: domain and flags");
+    if (!u64(argument, 0)) return -EINVAL;
+    put64(argument, 0, sim_object(u64(argument, 0)));
+    return 0;
+}
+int sim_amdgpu(void) { return device(on_amdgpu); }
+
+/* CREATE_BO 0xc0186440, 24 bytes: size@0 (32 bits), handle@4, dma_address@8, offset@16 out. */
+static int rocket_create(void *argument) {
+    if (u32(argument, 4) || u64(argument, 8) || u64(argument, 16)) return sim_refuse(EINVAL, "CREATE_BO: all else 0");
+    if (!u32(argument, 0)) return -EINVAL;
+    put32(argument, 4, sim_object(u32(argument, 0)));
+    put64(argument, 8, 0xfff00000);
+    put64(argument, 16, UINT64_C(1) << 32);
+    return 0;
+}
+
+/* PREP_BO 0x40106442, 16 bytes: handle@0, reserved@4, timeout_ns@8, absolute; FINI_BO 0x40086443, 8 bytes. */
+static int rocket_sync(const void *argument, int direction) {
+    uint64_t until = direction ? 0 : u64(argument, 8), now = zc_sys_now();
+    unsigned long size = 0;
+    if (u32(argument, 4)) return sim_refuse(EINVAL, "PREP_BO, FINI_BO: reserved is 0");
+    if (!direction && (until < now || until - now > UINT64_C(60000000000)))
+        return sim_refuse(ETIMEDOUT, "PREP_BO: a moment to come, and not for ever");
+    return sim_holds(u32(argument, 0), &size) ? synced(direction, u32(argument, 0), 0, size)
+                                              : sim_refuse(ENOENT, "PREP_BO, FINI_BO: an open handle");
+}
+
+static int on_rocket(int fd, unsigned long request, void *argument) {
+    (void)fd;
+    switch (request) {
+    case 0xc0186440: return rocket_create(argument);
+    case 0x40106442: return rocket_sync(argument, 0);
+    case 0x40086443: return rocket_sync(argument, 1);
+    default: return sim_gem(request, argument);
+    }
+}
+int sim_rocket(void) { return device(on_rocket); }

@@ -110,7 +110,56 @@ static void rknpu(void) {
     zc_sys_close(d.device);
 }
 
+static void amdxdna(void) {
+    zc_bo bo;
+    driver d = {sim_amdxdna(), zc_amdxdna_new, zc_amdxdna_sync};
+    life("simulated amdxdna", d);
+    ranges("simulated amdxdna", d);
+    is(zc_amdxdna_new(d.device, 0, &bo), -EINVAL, "simulated amdxdna: no buffer of nothing");
+    zc_sys_close(d.device);
+}
+
+static int make_gtt(int device, uint64_t bytes, zc_bo *out) { return zc_amdgpu_new(device, bytes, 2, 4, out); }
+
+static void amdgpu(void) {
+    zc_bo bo;
+    driver d = {sim_amdgpu(), make_gtt, NULL};
+    sim_expect(UINT64_C(2) << 32 | 4);
+    life("simulated amdgpu, GTT", d);
+    sim_expect(UINT64_C(4) << 32 | 9);
+    is(zc_amdgpu_new(d.device, PAGE, 4, 9, &bo), 0, "simulated amdgpu: another domain, other flags");
+    give_back(d.device, &bo);
+    is(zc_amdgpu_new(d.device, 0, 4, 9, &bo), -EINVAL, "simulated amdgpu: no buffer of nothing");
+    no_complaint("amdgpu");
+    zc_sys_close(d.device);
+}
+
+static int64_t sync_all(int device, const zc_bo *bo, unsigned direction, uint64_t offset, uint64_t bytes) {
+    (void)offset;
+    (void)bytes;
+    return zc_rocket_sync(device, bo, direction);
+}
+
+static void rocket(void) {
+    zc_bo bo;
+    driver d = {sim_rocket(), zc_rocket_new, sync_all};
+    life("simulated rocket", d);
+    is(zc_rocket_new(d.device, UINT64_C(1) << 32, &bo), -EINVAL, "simulated rocket: less than 4 GiB");
+    is(zc_rocket_new(d.device, (UINT64_C(1) << 32) + PAGE, &bo), -EINVAL, "simulated rocket: a size is never cut off");
+    is(zc_rocket_new(d.device, 2 * PAGE, &bo), 0, "simulated rocket: a buffer");
+    for (unsigned direction = ZC_FROM_DEVICE; direction <= ZC_TO_DEVICE; direction++) {
+        ok(zc_rocket_sync(d.device, &bo, direction) >= 0, "simulated rocket: is synchronised");
+        is(sim_last_sync().direction, direction, "simulated rocket: that way");
+    }
+    give_back(d.device, &bo);
+    no_complaint("rocket");
+    zc_sys_close(d.device);
+}
+
 int main(void) {
     rknpu();
+    amdxdna();
+    amdgpu();
+    rocket();
     return tap_done();
 }

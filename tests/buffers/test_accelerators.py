@@ -32,7 +32,17 @@ RKNPU = {
     "rknpu:device": "uncached",
     "rknpu:sram": "cached",
 }
-KINDS = {**RKNPU}
+AMD = {
+    "amdxdna": "cached",
+    "amdgpu:gtt": "cached",
+    "amdgpu:gtt-uswc": "write-combine",
+    "amdgpu:vram": "write-combine",
+}
+KINDS = {**RKNPU, **AMD, "rocket": "cached"}
+ROCKET = """
+sys/class/accel/accel0/device -> ../../../devices/platform/fdab0000.npu
+sys/devices/platform/fdab0000.npu/driver -> ../../../bus/platform/drivers/rocket
+"""
 
 
 @pytest.fixture
@@ -46,6 +56,43 @@ def kind(name: str, host: Host) -> DeviceBuffer:
     return found
 
 
+@pytest.fixture
+def halo(tree: Callable[..., Host]) -> Host:
+    return tree((HOSTS / "strix-halo.box").read_text(), "strix-halo")
+
+
+@pytest.fixture
+def rocket(tree: Callable[..., Host]) -> Host:
+    return tree(ROCKET, "rocket")
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "lock"),
+    [
+        ("amdxdna", "/dev/accel/accel0", "npu0"),
+        *((name, "/dev/dri/renderD128", "gpu0") for name in AMD if name != "amdxdna"),
+    ],
+)
+def test_the_devices_of_an_amd_box_are_behind_the_kinds(name: str, node: str, lock: str, halo: Host) -> None:
+    found = kind(name, halo)
+    assert (found.node, found.devices(halo)) == (node, (lock,))
+
+
+def test_the_mainline_driver_of_a_rockchip_box_is_behind_its_kind(rocket: Host) -> None:
+    found = kind("rocket", rocket)
+    assert (found.node, found.devices(rocket)) == ("/dev/accel/accel0", ("npu0",))
+    assert found.limit(rocket) == ((1 << 32) - 4096, "rocket's sizes have 32 bits")
+
+
+def test_what_a_gpu_has_is_the_limit_of_its_kinds(halo: Host) -> None:
+    (card,) = [each for each in halo.of_kind("drm-card") if each.module_guess == "amdgpu"]
+    for name, memory in (("amdgpu:vram", "vram"), ("amdgpu:gtt", "gtt"), ("amdgpu:gtt-uswc", "gtt")):
+        assert kind(name, halo).limit(halo) == (
+            card.facts[f"{memory}_total_bytes"],
+            f"the GPU's {memory.upper()}",
+        )
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_bare_box_has_the_kind_and_says_why_not(name: str, tree: Callable[[str], Host]) -> None:
     host = tree("")
@@ -53,7 +100,7 @@ def test_a_bare_box_has_the_kind_and_says_why_not(name: str, tree: Callable[[str
     assert str(reason).startswith(f"this box has no device of {kind(name, host).driver}: that takes ")
     assert "CONFIG_" in str(reason)
     assert kind(name, host).devices(host) == ()
-    assert kind(name, host).limit(host) is None
+    assert (kind(name, host).limit(host) is None) == (name != "rocket")
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -79,10 +126,11 @@ class Node:
     """A simulated driver: its node is /dev/null, its buffers are memfds that pass as dma-bufs."""
 
     def __init__(self, found: DeviceBuffer, patch: pytest.MonkeyPatch) -> None:
-        self.driver, self.ours, self.sram, self.fault = found.driver, True, 0, 0
+        self.driver, self.ours, self.sram, self.fault = found.drm_name or found.driver, True, 0, 0
         self.asked: list[tuple[Any, ...]] = []
         patch.setattr(type(found), "node", "/dev/null")
-        patch.setattr(native, "rknpu", self.make)
+        for maker in ("rknpu", "amdxdna", "amdgpu", "rocket"):
+            patch.setattr(native, maker, self.make)
         patch.setattr(native, "owns", lambda *_: self.ours)
         patch.setattr(fds, "drm_driver", lambda _: self.driver)
         patch.setattr("zcopy.buffers.identify.link", lambda _: "/dmabuf:")
@@ -98,12 +146,43 @@ class Node:
 
 
 @pytest.fixture
-def node(rk3588: Host, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[DeviceBuffer, Node]]:
+def node(
+    rk3588: Host, halo: Host, rocket: Host, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], tuple[DeviceBuffer, Node]]:
     def of(name: str) -> tuple[DeviceBuffer, Node]:
-        found = kind(name, rk3588)
+        found = kind(name, rk3588 if name in RKNPU else halo if name in AMD else rocket)
         return found, Node(found, monkeypatch)
 
     return of
+
+
+WORDS = {
+    "amdxdna": ((8192,), "no flags"),
+    "amdgpu:gtt": ((8192, 2, 0x1), "0x1"),
+    "amdgpu:gtt-uswc": ((8192, 2, 0x5), "0x5"),
+    "amdgpu:vram": ((8192, 4, 0x9), "0x9"),
+    "rocket": ((8192,), "no flags"),
+}
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("name", WORDS)
+def test_what_the_other_drivers_are_asked_for(name: str, node: Any) -> None:
+    found, simulated = node(name)
+    with found.allocate(4097, "x") as region:
+        assert simulated.asked == [WORDS[name][0]]
+        assert WORDS[name][1] in found.summary
+        assert str(found.proof(region)["asked"]).endswith("asked for, not confirmed by the kernel")
+        assert region.dmabuf == found.capabilities.dmabuf == (name != "amdgpu:vram")
+        assert region.synced == (name != "amdgpu:vram")
+
+
+@pytest.mark.parametrize("said", [22, 19, 95, 28, 13])
+def test_an_npu_without_an_address_space_is_one_diagnosis(said: int, halo: Host) -> None:
+    """EINVAL, ENODEV, EOPNOTSUPP and ENOSPC of one opening; EACCES is another matter."""
+    fault = kind("amdxdna", halo).not_opened(NativeError(said, os.strerror(said)))
+    assert ("PASID/SVA" in fault.hint) == (said != 13)
+    assert fault.message.startswith("amdxdna: opening /dev/accel/accel0: ")
 
 
 FLAGS = {"rknpu:cacheable": 0x403, "rknpu:wc": 0x405, "rknpu:device": 0x401, "rknpu:sram": 0x503}

@@ -15,7 +15,10 @@ from zcopy.errors import UsageError
 from zcopy.host import Host
 
 FIXED = ["anon", "anon-thp", "hugetlb", "memfd", "memfd-thp", "memfd-huge", "udmabuf"]
-ACCELERATORS = ["rknpu:cacheable", "rknpu:wc", "rknpu:device", "rknpu:sram"]
+ACCELERATORS = [
+    *("rknpu:cacheable", "rknpu:wc", "rknpu:device", "rknpu:sram"),
+    *("amdxdna", "amdgpu:gtt", "amdgpu:gtt-uswc", "amdgpu:vram", "rocket"),
+]
 
 
 def test_what_a_bare_box_lacks_is_a_kind_that_says_why(tree: Callable[[str], Host]) -> None:

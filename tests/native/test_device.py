@@ -49,7 +49,11 @@ def bo() -> Callable[[int], device.Bo]:
     )
 
 
-SYNCS = {"rknpu_sync": (device.RknpuSync, True)}
+SYNCS = {
+    "rknpu_sync": (device.RknpuSync, True),
+    "amdxdna_sync": (device.AmdxdnaSync, True),
+    "rocket_sync": (device.RocketSync, False),
+}
 
 
 @pytest.mark.usefixtures("nothing_left")

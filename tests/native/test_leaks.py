@@ -182,17 +182,20 @@ def buffers_of_accelerators() -> None:
     fd = fds.memfd("leak", 4096)
     for call in (
         lambda: device.rknpu(fd, 4096, 0x403),
+        lambda: device.amdxdna(fd, 4096),
+        lambda: device.amdgpu(fd, 4096, 2, 1),
+        lambda: device.rocket(fd, 4096),
         lambda: device.rknpu_version(fd),
         lambda: device.rknpu_free_sram(fd),
         lambda: device.owns(fd, fd),
     ):
         with refused():
             call()
-    for sync in (device.RknpuSync,):
+    for sync in (device.RknpuSync, device.AmdxdnaSync, device.RocketSync):
         bo = device.Bo(fd, ffi.new("zc_bo *", {"size": 4096, "handle": 7, "fd": os.dup(fd)}))
         assert not bo.sram
         with device.mapped(bo, sync) as one:
-            assert one.ranged
+            assert one.ranged == sync.ranged
             with refused():
                 one.begin()
     plain = device.Bo(fd, ffi.new("zc_bo *", {"size": 4096, "handle": 7, "fd": os.dup(fd)}))

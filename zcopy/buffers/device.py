@@ -30,7 +30,8 @@ class DeviceBuffer(Buffer):
     """A buffer object of one driver, exported by PRIME. A subclass is one way to ask that driver for memory."""
 
     capabilities = Capabilities(exportable=True, dmabuf=True)
-    driver: ClassVar[str]  # as DRM_IOCTL_VERSION names it
+    driver: ClassVar[str]  # the kernel module
+    drm_name: ClassVar[str] = ""  # what DRM_IOCTL_VERSION calls it, where that is another name
     nodes: ClassVar[tuple[str, ...]]  # the classes of devices that have its nodes, best first
     needs: ClassVar[str]  # the hardware and the kernel's option
     asked: ClassVar[str]  # the flags, as the proof shows them
@@ -72,7 +73,7 @@ class DeviceBuffer(Buffer):
 
     def _allocate(self, device: int, size: int) -> Region:
         try:
-            return native.mapped(self.create(device, size), self.sync)
+            return native.mapped(self.create(device, size), self.sync, dmabuf=self.capabilities.dmabuf)
         except NativeError as error:
             raise self.not_made(device, size, error) from error
 
@@ -103,7 +104,7 @@ class DeviceBuffer(Buffer):
                 driver, ours = fds.drm_driver(device), native.owns(device, region.fd)
         except NativeError as error:
             raise failed(f"{self.name}: asking the device for its buffer", error) from error
-        if driver != self.driver:
+        if driver != (self.drm_name or self.driver):
             raise MeasurementError(f"{self.name}: {self.node} belongs to the driver {driver}")
         if not ours:
             raise MeasurementError(f"{self.name}: the device does not know this buffer as its own")

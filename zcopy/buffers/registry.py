@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from zcopy.buffers import dmaheap, drm, rknpu
+from zcopy.buffers import amdgpu, amdxdna, dmaheap, drm, rknpu, rocket
 from zcopy.buffers.anon import Anon, AnonThp, Hugetlb
 from zcopy.buffers.base import Buffer
 from zcopy.buffers.memfd import Memfd, MemfdHuge, MemfdThp
@@ -20,7 +20,7 @@ _FIXED = (Anon, AnonThp, Hugetlb, Memfd, MemfdThp, MemfdHuge, Udmabuf)
 # name even if it is not here.
 _FAMILIES = ((dmaheap.PREFIX, dmaheap.heaps, dmaheap.DmaHeap), (drm.PREFIX, drm.cards, drm.DrmDumb))
 # Drivers of accelerators: the kinds of each by a name of their own, whether the box has it or not.
-_DRIVERS = (rknpu.buffers,)
+_DRIVERS = (rknpu.buffers, amdxdna.buffers, amdgpu.buffers, rocket.buffers)
 
 
 def kinds(host: Host) -> tuple[Buffer, ...]:

@@ -77,6 +77,27 @@ def rknpu_free_sram(device: int) -> int:
     return check(lib.zc_rknpu_ask(device, lib.ZC_RKNPU_FREE_SRAM))
 
 
+def amdxdna(device: int, size: int) -> Bo:
+    """A SHARE buffer of AMD's NPU. Raises NativeError."""
+    raw = ffi.new("zc_bo *")
+    check(lib.zc_amdxdna_new(device, size, raw))
+    return Bo(device, raw)
+
+
+def amdgpu(device: int, size: int, domain: int, flags: int) -> Bo:
+    """A GEM buffer of an AMD GPU, in one domain. Raises NativeError."""
+    raw = ffi.new("zc_bo *")
+    check(lib.zc_amdgpu_new(device, size, domain, flags, raw))
+    return Bo(device, raw)
+
+
+def rocket(device: int, size: int) -> Bo:
+    """A buffer of the mainline NPU driver, of less than 4 GiB. Raises NativeError."""
+    raw = ffi.new("zc_bo *")
+    check(lib.zc_rocket_new(device, size, raw))
+    return Bo(device, raw)
+
+
 class DeviceSync(Maintenance):
     """A driver's own call for a buffer that it made. It keeps the node and the handle until it is closed.
 
@@ -110,7 +131,23 @@ class RknpuSync(DeviceSync):
         return int(lib.zc_rknpu_sync(self._bo.device, self._bo.raw, direction, offset, size))
 
 
-def mapped(bo: Bo, sync: Callable[[Bo], DeviceSync] | None) -> Region:
+class AmdxdnaSync(DeviceSync):
+    """SYNC_BO, for the bytes it names."""
+
+    def _call(self, direction: int, offset: int, size: int) -> int:
+        return int(lib.zc_amdxdna_sync(self._bo.device, self._bo.raw, direction, offset, size))
+
+
+class RocketSync(DeviceSync):
+    """PREP_BO, which waits at most 5 s for the device, and FINI_BO: always the whole buffer."""
+
+    ranged = False
+
+    def _call(self, direction: int, offset: int, size: int) -> int:
+        return int(lib.zc_rocket_sync(self._bo.device, self._bo.raw, direction))
+
+
+def mapped(bo: Bo, sync: Callable[[Bo], DeviceSync] | None, *, dmabuf: bool = True) -> Region:
     """The region of a new buffer, whose descriptor it owns; the handle lives as long as `sync` needs it.
 
     Raises NativeError, and then nothing of the buffer is left.
@@ -123,7 +160,7 @@ def mapped(bo: Bo, sync: Callable[[Bo], DeviceSync] | None) -> Region:
         os.close(fd)
         raise NativeError(error.errno, error.strerror) from error
     try:
-        return Region.owning(fd, bo.size, dmabuf=True, maintenance=maintenance)
+        return Region.owning(fd, bo.size, dmabuf=dmabuf, maintenance=maintenance)
     finally:
         if maintenance is None:
             bo.close()
