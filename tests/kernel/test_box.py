@@ -26,7 +26,11 @@ def test_doctor_sees_every_kind_device_and_driver(
     zcopy: Call, kinds: dict[str, Any], cards: dict[str, str]
 ) -> None:
     document = zcopy("doctor", "--json").document
-    assert {each["buffer"]: each["reason"] for each in document["buffers"]} == dict.fromkeys(kinds)
+    reasons = {each["buffer"]: each["reason"] for each in document["buffers"]}
+    assert {kind: why for kind, why in reasons.items() if why is None} == dict.fromkeys(kinds)
+    lacking = [why for why in reasons.values() if why is not None]
+    assert len(lacking) == 9  # those of accelerators' drivers, of which this machine has none
+    assert all(why.startswith("this box has no device of ") for why in lacking)
     nodes = {"/dev/udmabuf", "/dev/dma_heap/system", *(f"/dev/dri/{card}" for card in cards)}
     assert nodes <= {each["path"] for each in document["access"] if each["usable"]}
     drivers = {each["name"]: each for each in document["drivers"]}
