@@ -7,6 +7,7 @@
 
 #include "fake.h"
 #include "fake_drivers.h"
+#include "fields.h"
 #include "sys.h"
 
 /* What the simulated kernel calls its object behind a handle: any other word would be followed to nowhere. */
@@ -17,19 +18,6 @@ static struct {
     uint64_t flags, created;
     sim_synced synced;
 } sim = {.synced = {-1, 0, 0}};
-
-static uint32_t u32(const void *from, unsigned at) {
-    uint32_t value;
-    memcpy(&value, (const char *)from + at, 4);
-    return value;
-}
-static uint64_t u64(const void *from, unsigned at) {
-    uint64_t value;
-    memcpy(&value, (const char *)from + at, 8);
-    return value;
-}
-static void put32(void *to, unsigned at, uint32_t value) { memcpy((char *)to + at, &value, 4); }
-static void put64(void *to, unsigned at, uint64_t value) { memcpy((char *)to + at, &value, 8); }
 
 void sim_expect(uint64_t flags) { sim.flags = flags; }
 sim_synced sim_last_sync(void) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fake.h"
+#include "fields.h"
 
 enum { PAGE = 4096, MOST_OBJECTS = 8, UNKNOWN = ENOTTY };
 
@@ -26,19 +27,6 @@ static struct {
     object objects[MOST_OBJECTS];
     ino_t latest; /* of the dumb buffer made last: an import of anything else is foreign */
 } sim;
-
-static uint32_t u32(const void *from, unsigned at) {
-    uint32_t value;
-    memcpy(&value, (const char *)from + at, 4);
-    return value;
-}
-static uint64_t u64(const void *from, unsigned at) {
-    uint64_t value;
-    memcpy(&value, (const char *)from + at, 8);
-    return value;
-}
-static void put32(void *to, unsigned at, uint32_t value) { memcpy((char *)to + at, &value, 4); }
-static void put64(void *to, unsigned at, uint64_t value) { memcpy((char *)to + at, &value, 8); }
 
 void sim_break(enum sim_fault fault) { sim.fault = fault; }
 int sim_begun(void) { return sim.begun; }

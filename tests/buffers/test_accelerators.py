@@ -134,8 +134,7 @@ class Node:
         patch.setattr(native, "owns", lambda *_: self.ours)
         patch.setattr(fds, "drm_driver", lambda _: self.driver)
         patch.setattr("zcopy.buffers.identify.link", lambda _: "/dmabuf:")
-        for where in ("identify", "device"):
-            patch.setattr(f"zcopy.buffers.{where}.fdinfo", lambda _: {"exp_name": "drm", "size": "1048576"})
+        patch.setattr("zcopy.buffers.identify.fdinfo", lambda _: {"exp_name": "drm", "size": "1048576"})
 
     def make(self, node: int, size: int, *flags: int) -> native.Bo:
         self.asked.append((size, *flags))

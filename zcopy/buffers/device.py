@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from zcopy.buffers.base import Buffer, Capabilities
-from zcopy.buffers.identify import fdinfo, prove_dmabuf
+from zcopy.buffers.identify import prove_drm
 from zcopy.buffers.node import cannot_open, locks, opened
 from zcopy.errors import MeasurementError, ZcopyError
 from zcopy.model import Json
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from zcopy.host import Host
     from zcopy.host.devices import Device
 
-_CORE: Final = "drm"  # exp_name of drivers that leave the dma-buf to the DRM core
 UNCONFIRMED: Final = "asked for, not confirmed by the kernel"
 
 
@@ -91,10 +90,7 @@ class DeviceBuffer(Buffer):
 
     def proof(self, region: Region) -> Mapping[str, Json]:
         driver = self._owner(region)
-        name = fdinfo(region.fd).get("exp_name", "")
-        found = prove_dmabuf(
-            region.fd, region.size, self.name, name if name in (_CORE, self.driver) else self.driver
-        )
+        found = prove_drm(region.fd, region.size, self.name, self.driver)
         return {**found, "driver": driver, "asked": f"{self.asked}: {UNCONFIRMED}"}
 
     def _owner(self, region: Region) -> str:

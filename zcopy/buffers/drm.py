@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from zcopy.buffers.base import Buffer, Capabilities
-from zcopy.buffers.identify import prove_dmabuf
+from zcopy.buffers.identify import prove_drm
 from zcopy.buffers.node import cannot_open, how_to_load, locks, opened
 from zcopy.errors import MeasurementError
 from zcopy.model import Json
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 PREFIX: Final = "drm:"
 _FIRST: Final = "card0"
 _VGEM: Final = ("vgem", "CONFIG_DRM_VGEM")  # a card that needs no hardware
-# exp_name is the module's that registered the dma-buf operations: "drm" for all that use the core's, else the driver's.
-_CORE: Final = "drm"
 # How dumb buffers are mapped, by module, where page tables were looked at (Linux 6.12 and 7.3).
 _MAPS: Final = {
     "vgem": "write-combine", "virtio_gpu": "cached", "cirrus": "cached", "cirrus_qemu": "cached", "qxl": "cached",
@@ -67,21 +65,13 @@ class DrmDumb(Buffer):
             raise failed(f"{self.name}: asking the card for its buffer", error) from error
         if not ours:
             raise MeasurementError(f"{self.name}: the card does not know this buffer as its own")
-        exporter = _exporter(region.fd, driver)
-        return {**prove_dmabuf(region.fd, region.size, self.name, exporter), "driver": driver}
+        return {**prove_drm(region.fd, region.size, self.name, driver), "driver": driver}
 
     def _absent(self, host: Host) -> str:
         if host.of_kind("drm-card"):
             return f"this box has no {self._node}"
         why = "no driver of a GPU or a display is loaded; without such hardware vgem makes a card"
         return f"this box has no /dev/dri: {why}: {how_to_load(host, *_VGEM)}"
-
-
-def _exporter(fd: int, driver: str) -> str:
-    from zcopy.buffers.identify import fdinfo
-
-    name = fdinfo(fd).get("exp_name", "")
-    return name if name in (_CORE, driver) else _CORE
 
 
 def cards(host: Host) -> list[DrmDumb]:

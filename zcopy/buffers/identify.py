@@ -11,6 +11,8 @@ from zcopy.model import Json
 from zcopy.native.calls import NativeError, failed
 from zcopy.native.fds import filesystem_type, seals
 
+# exp_name is the module's that registered the dma-buf operations: this one for all that use the DRM core's.
+DRM_CORE = "drm"
 _SEALS = {1: "seal", 2: "shrink", 4: "grow", 8: "write", 16: "future-write", 32: "exec"}  # linux/fcntl.h
 
 
@@ -64,6 +66,15 @@ def prove_dmabuf(fd: int, size: int, label: str, exporter: str) -> Mapping[str, 
     real = int(info.get("size", "0"), 0)
     _require(real >= size, label, f"the kernel gives it {real} bytes")
     return {"link": found, "exp_name": name, "size": real, "inode": os.fstat(fd).st_ino}
+
+
+def prove_drm(fd: int, size: int, label: str, driver: str) -> Mapping[str, Json]:
+    """A dma-buf of at least `size` bytes of that DRM driver, which leaves it to the DRM core or exports it itself.
+
+    Raises MeasurementError.
+    """
+    name = fdinfo(fd).get("exp_name", "")
+    return prove_dmabuf(fd, size, label, name if name == driver else DRM_CORE)
 
 
 def _require(holds: bool, label: str, fault: str) -> None:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from zcopy.model import Json, Outcome, Row, Warning_
-from zcopy.probes.fill.params import BASE_BUFFER, BASE_METHOD
+from zcopy.probes.fill.params import BASE_BUFFER, BASE_METHOD, LINE
 from zcopy.units import duration_text, gbps, size_text
 
-LINE: Final = 64
 # A sweep over lines that are in no cache, the cheapest there is, was measured at 1 ns a line, and reported at 0.6 ns; a
 # call that does no maintenance takes less than a microsecond whatever the size. In between it looks after every line.
 _SWEEP_NS_PER_LINE: Final = 0.3

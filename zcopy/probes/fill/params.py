@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from zcopy.buffers.base import PAGE
 from zcopy.errors import UsageError
 from zcopy.model import Json
 from zcopy.native.fill import CONSTANT, MOST_THREADS, Span
@@ -19,8 +20,7 @@ POPULATES: Final = ("none", "prefault")
 BASE_BUFFER: Final = "anon"  # with BASE_METHOD: ordinary cached memory, what every row is held against
 BASE_METHOD: Final = "memcpy"
 _LEAST, _MOST = KIB, 64 * GIB
-_LINE: Final = 64  # bytes: less than a line of the cache is a line all the same
-_PAGE: Final = 4096
+LINE: Final = 64  # bytes: less than a line of the cache is a line all the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class FillParams:
                     f"--size {size_text(size)} is not between {size_text(_LEAST)} and {size_text(_MOST)}"
                 )
         for part in self.ranges:
-            if not _LINE <= part <= max(self.sizes):
+            if not LINE <= part <= max(self.sizes):
                 raise UsageError(
-                    f"--range {size_text(part)} is not between {_LINE} bytes and the largest --size"
+                    f"--range {size_text(part)} is not between {LINE} bytes and the largest --size"
                 )
         for count in self.threads:
             if not 1 <= count <= MOST_THREADS:
@@ -101,11 +101,7 @@ class Case:
         """What is filled: from the middle of the buffer on where it is a part, for an offset that is ignored shows."""
         if not self.range:
             return Span(0, self.size)
-        return Span((self.size - self.range) // 2 // _PAGE * _PAGE, self.range)
-
-    @property
-    def is_base(self) -> bool:
-        return (self.buffer, self.method, self.sync) == (BASE_BUFFER, BASE_METHOD, "none")
+        return Span((self.size - self.range) // 2 // PAGE * PAGE, self.range)
 
     @property
     def constant(self) -> bool:
